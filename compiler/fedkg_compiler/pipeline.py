@@ -447,8 +447,7 @@ def _load(
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {
-        prefix.name.text: (prefix.iri.text, prefix.iri.span)
-        for prefix in names.prefixes.values()
+        prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()
     }
     rules = _rule_terms(bodies, graphs, names)
     graph, found, sources = take_graph(

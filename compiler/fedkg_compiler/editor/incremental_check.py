@@ -128,9 +128,7 @@ class IncrementalCheck:
             return moved(span, next((by for old, by in distances if _contains(old, span)), 0))
 
         return [
-            _with_spans(one, move)
-            for chunk in repeated
-            for one in self._known.get(_key(chunk), ())
+            _with_spans(one, move) for chunk in repeated for one in self._known.get(_key(chunk), ())
         ]
 
 

@@ -193,10 +193,7 @@ async def _run_full_check(
 ) -> Result | None:
     """Run `full_check` on a text; None if it has failed. Ends its process if it is cancelled."""
     request = Request(
-        path=str(document.path),
-        text=document.text,
-        graphs=tuple(map(str, graphs)),
-        origin=origin,
+        path=str(document.path), text=document.text, graphs=tuple(map(str, graphs)), origin=origin
     )
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fedkg_compiler.editor.full_check"),
@@ -216,7 +213,7 @@ async def _run_full_check(
     return Result.from_json(output.decode()) if process.returncode == 0 else None
 
 
-def make_server() -> RuleLanguageServer:  # noqa: C901  one function for each request
+def make_server() -> RuleLanguageServer:
     """A server with all its features, not yet started."""
     server = RuleLanguageServer()
 
@@ -260,8 +257,7 @@ def make_server() -> RuleLanguageServer:  # noqa: C901  one function for each re
         return lsp.Hover(value, ls.to_range(uri, span))
 
     @server.feature(
-        lsp.TEXT_DOCUMENT_COMPLETION,
-        lsp.CompletionOptions(trigger_characters=[":", '"', "`", "?"]),
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[":", '"', "`", "?"])
     )
     def complete(ls: RuleLanguageServer, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         uri = params.text_document.uri
@@ -330,7 +326,7 @@ def make_server() -> RuleLanguageServer:  # noqa: C901  one function for each re
         return [
             lsp.CodeLens(
                 range=lsp.Range(lsp.Position(line, 0), lsp.Position(line, 0)),
-                command=lsp.Command("Run example", RUN_EXAMPLE, [uri, line]),
+                command=lsp.Command("Run example", RUN_EXAMPLE, arguments=[uri, line]),
             )
             for statement in file.document.statements
             if isinstance(statement.tree, Example)

@@ -24,13 +24,7 @@ from fedkg_compiler.editor.rule_document import Kind, Occurrence, RuleDocument
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORDS
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
-from fedkg_compiler.frontends.fkg.syntax.tree import (
-    Constant,
-    Label,
-    Rule,
-    Signal,
-    Template,
-)
+from fedkg_compiler.frontends.fkg.syntax.tree import Constant, Label, Rule, Signal, Template
 from fedkg_compiler.graph.graph_memory import GraphMemory, remembering_graphs
 from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
 from fedkg_compiler.pipeline import look_up
@@ -252,10 +246,7 @@ class LanguageService:
     def _terms(self, document: RuleDocument, prefix: str) -> list[Completion]:
         return [
             Completion(
-                label=term.short,
-                kind="term",
-                detail=term.label,
-                text=term.short.partition(":")[2],
+                label=term.short, kind="term", detail=term.label, text=term.short.partition(":")[2]
             )
             for name, term in self._vocabulary(document).items()
             if name == term.short and name.startswith(f"{prefix}:")
@@ -333,7 +324,9 @@ def _describe_declaration(document: RuleDocument, found: Occurrence) -> str:
 
 def _describe_unit(unit: Unit) -> str:
     dimension = " ".join(f"{base}^{power}" for base, power in unit.dimension if power)
-    factor = f", 1 {unit.text} = {float(unit.factor):g} in SI base units" if unit.factor != 1 else ""
+    factor = (
+        f", 1 {unit.text} = {float(unit.factor):g} in SI base units" if unit.factor != 1 else ""
+    )
     return f"**{unit.text}**: {dimension or 'no dimension'}{factor}"
 
 

@@ -194,7 +194,7 @@ def _word(kind: Kind, word: Word, *, declares: bool = False) -> Occurrence:
     return Occurrence(kind=kind, name=word.text, span=word.span, declares=declares)
 
 
-def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:  # noqa: C901
+def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
     """The names that a node itself writes; `parameters` are those of the template around it."""
     match node:
         case Use(names=names, rules=False):
@@ -251,7 +251,7 @@ def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:  #
 def _of_pattern(pattern: Pattern) -> Iterator[Occurrence]:
     """Variables and prefixed names in a SPARQL pattern."""
     chunk = Chunk(file=pattern.span.file, line=pattern.span.line, text=pattern.text)
-    for kind, form in (("variable", _VARIABLE), ("term", _PNAME)):
+    for form in (_VARIABLE, _PNAME):
         for found in form.finditer(pattern.text):
             span = chunk.span(*found.span())
             if span.line == pattern.span.line:  # the pattern begins within a line
@@ -261,4 +261,6 @@ def _of_pattern(pattern: Pattern) -> Iterator[Occurrence]:
                     end_column=span.end_column + pattern.span.column - 1,
                 )
             name = found[1] if kind == "variable" else found[0]
-            yield Occurrence(kind="variable" if kind == "variable" else "term", name=name, span=span)
+            yield Occurrence(
+                kind="variable" if kind == "variable" else "term", name=name, span=span
+            )

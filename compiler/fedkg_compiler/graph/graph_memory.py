@@ -32,9 +32,10 @@ class GraphMemory:
 
         The content of an endpoint can change unseen, so it is always loaded again.
         """
-        if self._loaded is not None and self._inputs is not None and key == self._key:
-            if not self._inputs.remote and self._inputs.unchanged():
-                return self._loaded
+        same = self._loaded is not None and key == self._key
+        if same and self._inputs and not self._inputs.remote and self._inputs.unchanged():
+            assert self._loaded is not None
+            return self._loaded
         with recording() as inputs:
             loaded = load()
         self._key, self._inputs, self._loaded = key, inputs, loaded

@@ -65,7 +65,7 @@ def place(text: str, after: str = "") -> tuple[int, int]:
         (place("degC", "rule cools"), "**degC**"),
         (place("N.m"), "**N.m**"),
         (place("FKG503"), "**FKG503**"),
-        (place("plant:Centre"), "**plant:Centre** “Milling centre”\n\nclass of plant.ttl\n\nIt mills."),
+        (place("plant:Centre"), "**plant:Centre** “Milling centre”\n\nclass of plant.ttl"),
         (place("plant"), "plant.ttl"),
         (place("limits.csv"), "limits.csv"),
         (place("eventually"), "true at some later step"),
