@@ -19,7 +19,7 @@ class RuleLexer(RegexLexer):
     mimetypes: ClassVar[list[str]] = ["text/x-fkg"]
     url = "https://w3id.org/fedkg"
 
-    tokens: ClassVar[dict[str, list[tuple[object, object]]]] = {  # type: ignore[assignment]
+    tokens = {  # noqa: RUF012  as Pygments declares it
         "root": [
             (r"#[^\n]*", Comment.Single),
             (r'"(?:\\.|[^"\\\n])*"', String.Double),
@@ -28,8 +28,14 @@ class RuleLexer(RegexLexer):
             (words(tuple(STATEMENTS), prefix=r"^", suffix=r"\b"), Keyword.Declaration),
             (r"[?$]\w+", Name.Variable),
             (r"[A-Za-z][\w.-]*:[\w-]+", Name.Class),
-            (words((*CLAUSES, "is", "in", "of", "where", "class", "table", "query"),
-                   prefix=r"\b", suffix=r"\b"), Keyword),  # fmt: skip
+            (
+                words(
+                    (*CLAUSES, "is", "in", "of", "where", "class", "table", "query"),
+                    prefix=r"\b",
+                    suffix=r"\b",
+                ),
+                Keyword,
+            ),  # fmt: skip
             (words(tuple(OPERATORS), prefix=r"\b", suffix=r"\b"), Operator.Word),
             (r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", Number),
             (r"<=|>=|==|!=|\+/-|[<>=+\-*/^≤≥≠±%°]", Operator),

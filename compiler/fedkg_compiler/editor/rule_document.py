@@ -260,7 +260,7 @@ def _of_pattern(pattern: Pattern) -> Iterator[Occurrence]:
                     column=span.column + pattern.span.column - 1,
                     end_column=span.end_column + pattern.span.column - 1,
                 )
-            name = found[1] if kind == "variable" else found[0]
-            yield Occurrence(
-                kind="variable" if kind == "variable" else "term", name=name, span=span
-            )
+            if form is _VARIABLE:
+                yield Occurrence(kind="variable", name=found[1], span=span)
+            else:
+                yield Occurrence(kind="term", name=found[0], span=span)

@@ -19,7 +19,6 @@ FILES = [
     ROOT / "examples/plants/rules.fkg",
     ROOT / "rules/templates/until.fkg",
 ]
-EDITS = 25
 
 
 def check_whole(path: Path, text: str) -> list[str]:
@@ -49,12 +48,13 @@ def edit(text: str, draw: random.Random) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_edits_one_after_the_other(path: Path) -> None:
+@pytest.mark.parametrize("edits", [5, pytest.param(60, marks=pytest.mark.slow)])
+def test_edits_one_after_the_other(path: Path, edits: int) -> None:
     draw = random.Random(path.stem)
     check = IncrementalCheck()
     original = path.read_text()
     texts = [original]
-    for _ in range(EDITS):
+    for _ in range(edits):
         texts.append(edit(texts[-1] if draw.random() < 0.7 else original, draw))
     for text in texts:
         found = check.check(RuleDocument(path, text))
