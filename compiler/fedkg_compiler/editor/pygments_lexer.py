@@ -35,7 +35,7 @@ class RuleLexer(RegexLexer):
                     suffix=r"\b",
                 ),
                 Keyword,
-            ),  # fmt: skip
+            ),
             (words(tuple(OPERATORS), prefix=r"\b", suffix=r"\b"), Operator.Word),
             (r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", Number),
             (r"<=|>=|==|!=|\+/-|[<>=+\-*/^≤≥≠±%°]", Operator),

@@ -1,4 +1,4 @@
-"""A rule file that is open in an editor: its statements, each parsed once, and the names in them."""
+"""An open rule file: its statements, each parsed once, and the names in them."""
 
 from __future__ import annotations
 
