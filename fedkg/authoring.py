@@ -254,6 +254,22 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
         return text, (None if problems else after), (*problems, *more)
 
 
+def serve_language() -> None:
+    """Run the language server for one client over standard input and output.
+
+    Raises:
+        MissingExtra: the compiler or pygls is not installed.
+    """
+    with needs_compiler("the language server"):
+        try:
+            import pygls  # noqa: F401  the extra that the server needs besides the compiler
+        except ModuleNotFoundError as error:
+            raise MissingExtra("the language server", "editor") from error
+        from fedkg_compiler.editor.language_server import serve
+
+        serve()
+
+
 def explain(code: str) -> tuple[str, str]:
     """Return the title and the page of a diagnostic code. Raises UsageError for an unknown code."""
     with needs_compiler("explaining codes"):

@@ -448,17 +448,18 @@ def _load(
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.graph import load_graph
+    from fedkg_compiler.graph.graph_memory import take_graph
 
-    graph, found, sources = load_graph(
-        [(word.text, word.span) for use in names.uses for word in use.names],
-        {
-            prefix.name.text: (prefix.iri.text, prefix.iri.span)
-            for prefix in names.prefixes.values()
-        },
-        graphs,
-        beside=names.folders,
-        client=names.client,
-        rules=_rule_terms(bodies, graphs, names),
+    uses = [(word.text, word.span) for use in names.uses for word in use.names]
+    prefixes = {
+        prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()
+    }
+    rules = _rule_terms(bodies, graphs, names)
+    graph, found, sources = take_graph(
+        (tuple(uses), tuple(prefixes.items()), tuple(graphs), names.client, rules and rules.text),
+        lambda: load_graph(
+            uses, prefixes, graphs, beside=names.folders, client=names.client, rules=rules
+        ),
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
