@@ -16,9 +16,12 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix, Span
 from fedkg_compiler.editor.rule_document import RuleDocument, moved
-from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
-from fedkg_compiler.frontends.fkg.syntax.source_decoding import plain_text
-from fedkg_compiler.frontends.fkg.syntax.split import Chunk, joined
+from fedkg_compiler.frontends.fkg.syntax.source_text import (
+    STATEMENT_WORDS,
+    Chunk,
+    joined,
+    plain_text,
+)
 from fedkg_compiler.graph.graph_memory import GraphMemory, remembering_graphs
 from fedkg_compiler.input_tracking import instead
 from fedkg_compiler.pipeline import compile_rules

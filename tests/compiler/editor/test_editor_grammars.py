@@ -14,7 +14,7 @@ import pytest
 from fedkg_compiler.editor.pygments_lexer import RuleLexer
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORDS
 from fedkg_compiler.frontends.fkg.syntax import grammar
-from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
+from fedkg_compiler.frontends.fkg.syntax.source_text import STATEMENT_WORDS
 
 ROOT = Path(__file__).parents[3]
 EXTENSION = ROOT / "editors/vscode"
