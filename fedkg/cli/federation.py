@@ -18,7 +18,7 @@ from fedkg.cli.observation_options import (
     Track,
     create_observation,
 )
-from fedkg.errors import MissingExtra
+from fedkg.errors import MissingExtra, UsageError
 
 federation_app = typer.Typer(no_args_is_help=True)
 server_app = typer.Typer(no_args_is_help=True)
@@ -48,8 +48,14 @@ def init(
         str,
         typer.Option("--sites", metavar="a,b,c", help="Names of the sites; default: of the job."),
     ] = "",
+    simulation: Annotated[
+        bool,
+        typer.Option("--simulation", help="All sites are on this computer, without keys."),
+    ] = False,
 ) -> None:
     """Create a federation: compile its rules, create its keys, and write an invitation per site.
+
+    With --simulation, `flwr run FEDERATION/app` simulates all sites of the job's sites file.
 
     \b
     Example:
@@ -64,6 +70,14 @@ def init(
         create_federation,
     )
 
+    if simulation:
+        from fedkg.deploy.flower.simulation import create_simulation
+
+        if sites:
+            raise UsageError("--simulation has all sites of the sites file", received=sites)
+        simulated = create_simulation(job, folder)
+        print_line(f"{count(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}")
+        return
     names = [name.strip() for name in sites.split(",") if name.strip()]
     created = create_federation(job, folder, address=address, sites=names)
     for name in created.sites:
@@ -118,19 +132,24 @@ def bundle(
     path: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE.zip", help="The file to write.")
     ],
+    wheels: Annotated[
+        bool, typer.Option("--wheels", help="Add the packages themselves; pip downloads them.")
+    ] = False,
 ) -> None:
     """Write what a machine without a network needs to install fedkg: versions and instructions.
 
     \b
     Example:
-      fedkg federation bundle -o fedkg-offline.zip
+      fedkg federation bundle -o fedkg-offline.zip --wheels
     """
     _require_extra()
     from fedkg.cli.output_files import check_output_path
     from fedkg.deploy.bundle import write_bundle
 
     check_output_path(path, "fedkg-offline.zip")
-    print_line(f"{path}: {count(len(write_bundle(path)), 'package')} with versions, INSTALL.md")
+    packages = write_bundle(path, wheels=wheels)
+    added = f", {path.stat().st_size / 2**20:.0f} MiB of wheels" if wheels else ""
+    print_line(f"{path}: {count(len(packages), 'package')} with versions, INSTALL.md{added}")
 
 
 @server_app.command("run")

@@ -6,6 +6,7 @@
       keys/            CA, server, signatures  keys/         of the site's node
       invitations/     NAME.zip for each site  state/        private memory of the site
       run/             run folder              site.sock     where the site process answers
+      app/             for `flwr run`
 
 A site creates its own key pair and sends the public key to the operator of the server over a
 channel that both trust; no private key ever leaves the machine that created it.
@@ -23,13 +24,15 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from fedkg.deploy.flower.settings import APP, write_app
 from fedkg.deploy.signing import create_key, sign_folder, verify_folder
 from fedkg.errors import FederationError, FedkgError, JobError, UsageError
 from fedkg.limits import parse_json, read_file
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from fedkg.jobs.schema.job import Job
+    from fedkg.pack import Pack
 
 FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
@@ -107,13 +111,12 @@ def create_federation(
         JobError, FedkgError: the job or its rules are wrong.
     """
     from fedkg.jobs.rule_pack import load_rules
-    from fedkg.pack import save
 
     host, _ = split_address(address)
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder")
     for name in sites:
-        _check_name(name)
+        check_site_name(name)
     found = _read_job_of_sites(job, sites)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
     if len(names) < 2 or len(set(names)) < len(names):
@@ -123,7 +126,7 @@ def create_federation(
             help="--sites graz,linz,wien",
         )
     for name in names:
-        _check_name(name)
+        check_site_name(name)
     if found.model.path or found.model.graph:
         raise JobError(
             f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
@@ -133,12 +136,7 @@ def create_federation(
     federation = Federation(
         name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        save(pack, partial / PACK)
-        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
-        save_federation(partial, federation)
+    with new_federation_folder(folder, job, pack, federation) as partial:
         keys = partial / KEYS
         keys.mkdir(mode=0o700)
         _create_certificates(keys, host)
@@ -147,11 +145,31 @@ def create_federation(
         (partial / INVITATIONS).mkdir()
         for name in federation.sites:
             _write_invitation(partial, name)
+    return federation
+
+
+@contextmanager
+def new_federation_folder(
+    folder: Path, job: Path, pack: Pack, federation: Federation
+) -> Iterator[Path]:
+    """A folder with the job, the rules, the sites and the Flower app of a federation.
+
+    It has another name during the block, so that no incomplete folder remains after an error.
+    """
+    from fedkg.pack import save
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        save(pack, partial / PACK)
+        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+        save_federation(partial, federation)
+        write_app(partial / APP, folder.resolve())
+        yield partial
         partial.chmod(0o755)
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return federation
 
 
 def admit_site(folder: Path, name: str, key: Path) -> Federation:
@@ -210,7 +228,7 @@ def join_federation(
         _unpack(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
         name = str(_read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
-        _check_name(name)
+        check_site_name(name)
         site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
@@ -221,7 +239,7 @@ def join_federation(
             shutil.copytree(unpacked, folder / INVITATION)
             (folder / STATE).mkdir(mode=0o700)
             _create_node_key(folder / KEYS, site.name)
-            _write_json(folder / SITE, asdict(site))
+            write_json(folder / SITE, asdict(site))
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -302,7 +320,7 @@ def load_site(folder: Path) -> Site:
 
 def save_federation(folder: Path, federation: Federation) -> None:
     """Write `federation.json`."""
-    _write_json(folder / FEDERATION, asdict(federation))
+    write_json(folder / FEDERATION, asdict(federation))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -342,8 +360,8 @@ def _require_site(federation: Federation, name: str) -> None:
         )
 
 
-def _check_name(name: str) -> None:
-    """Names of sites are names of folders and files."""
+def check_site_name(name: str) -> None:
+    """Raise UsageError if a name is not that of a folder and a file."""
     if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise UsageError(
             "the name of a site is not usable as the name of a file",
@@ -394,7 +412,7 @@ def _write_invitation(folder: Path, name: str) -> None:
             shutil.copy(folder / file, content / file)
         shutil.copy(folder / KEYS / CA, content / CA)
         shutil.copy(folder / KEYS / SIGNER, content / SIGNER)
-        _write_json(content / SITE, {"name": name})
+        write_json(content / SITE, {"name": name})
         sign_folder(content, folder / KEYS / "signing.key")
         target = folder / INVITATIONS / f"{name}.zip"
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -574,7 +592,7 @@ def _write_private(path: Path, body: bytes) -> None:
         file.write(body)
 
 
-def _write_json(path: Path, document: Mapping[str, object]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON file in one step."""
     partial = path.with_name(f".{path.name}.part")
     partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
