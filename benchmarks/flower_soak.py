@@ -58,8 +58,10 @@ class Commands:
                 start_new_session=True,
             )
 
-    def kill(self, part: str, site: str) -> None:
-        """Kill a part; the commands start the programs of Flower again."""
+    def kill(self, part: str, site: str, *, down: float = 0.0) -> None:
+        """Kill a part; the commands start the programs of Flower again, and a killed command is
+        started again after `down` seconds.
+        """
         if part in ("supernode", "superlink"):
             place = self.folder / (site if part == "supernode" else "server")
             os.kill(find_process(place, f" {part} "), signal.SIGKILL)
@@ -67,6 +69,7 @@ class Commands:
         name = site if part == "site" else "server"
         self._running[name].kill()
         self._running[name].wait()
+        time.sleep(down)
         self.start(name)
 
     def finish(self) -> None:
@@ -86,6 +89,12 @@ class Commands:
         """Rounds in the table, while the server may write there."""
         path = self.folder / "server" / "run" / "rounds.csv"
         return max(0, path.read_bytes().count(b"\n") - 1) if path.exists() else 0
+
+    def wait_for_rounds(self, rounds: int) -> None:
+        """Wait until more than these rounds are done. Raises RuntimeError if the server ends."""
+        wait_until(lambda: self.rounds_done() > rounds or not self.is_training())
+        if self.rounds_done() <= rounds:
+            raise RuntimeError((self.folder / "server.out").read_text()[-2000:])
 
     def is_training(self) -> bool:
         """Whether the server runs."""
@@ -120,7 +129,7 @@ def measure(kills: int, seed: int) -> Row:
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with open_federation(folder, rounds) as commands:
-            wait_until(lambda: commands.rounds_done() > 0)
+            commands.wait_for_rounds(0)
             order: list[str] = []
             for _ in range(kills):
                 order = order or draw.sample(PARTS, len(PARTS))
@@ -130,7 +139,7 @@ def measure(kills: int, seed: int) -> Row:
                     raise RuntimeError("the run ended before the last kill: more rounds are needed")
                 done, killed = commands.rounds_done(), time.monotonic()
                 commands.kill(part, site)
-                wait_until(lambda before=done: commands.rounds_done() > before)
+                commands.wait_for_rounds(done)
                 times[part].append(time.monotonic() - killed)
                 print(f"  round {done}: {part} {site}, {times[part][-1]:.1f} s", flush=True)
             commands.finish()

@@ -41,7 +41,10 @@ def write_job(folder: Path, sites: Sequence[str], rounds: int, **sections: objec
     job: dict[str, object] = {
         "name": "plants",
         "rules": ["rules.fkg"],
-        "data": {"sites_file": "sites.yaml", "server": 0, "test": 0.25, "min_samples": 20},
+        "data": {
+            **{"sites_file": "sites.yaml", "label": "failure", "server": 0},
+            **{"test": 0.25, "min_samples": 20},
+        },
         "model": {"hidden": [8]},
         "training": {
             **{"rounds": rounds, "local_epochs": 1, "batch": 16, "participation": 1.0},
