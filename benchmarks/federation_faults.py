@@ -265,14 +265,16 @@ def measure_our_command_kill(part: str) -> float:
     """
     import flower_soak
 
-    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name:
-        with flower_soak.open_federation(Path(name), rounds=8) as commands:
-            commands.wait_for_rounds(1)
-            time.sleep(0.3)
-            done, killed = commands.rounds_done(), time.monotonic()
-            commands.kill(part, SITES[0], down=DOWN_S)
-            commands.wait_for_rounds(done)
-            return time.monotonic() - killed
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name,
+        flower_soak.open_federation(Path(name), rounds=8) as commands,
+    ):
+        commands.wait_for_rounds(1)
+        time.sleep(0.3)
+        done, killed = commands.rounds_done(), time.monotonic()
+        commands.kill(part, SITES[0], down=DOWN_S)
+        commands.wait_for_rounds(done)
+        return time.monotonic() - killed
 
 
 def measure_nvflare_kill(part: str, python: str) -> dict[str, object]:

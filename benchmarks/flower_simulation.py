@@ -178,8 +178,8 @@ def measure(sites: int, rounds: int) -> list[Row]:
     """Both sides, one after the other."""
     ours, memory, here, memory_here, compared = measure_ours(sites, rounds)
     print(
-        f"  ours: {median(ours):.1f} s, {memory / GIB:.2f} GiB; in one process {median(here):.2f} s,"
-        f" {memory_here / GIB:.2f} GiB; {compared:,} figures and models are equal",
+        f"  ours: {median(ours):.1f} s, {memory / GIB:.2f} GiB; in one process {median(here):.2f} "
+        f"s, {memory_here / GIB:.2f} GiB; {compared:,} figures and models are equal",
         flush=True,
     )
     claims = (f"a round of {sites:,} simulated sites, s", f"its memory, {sites:,} sites, GiB")
@@ -195,10 +195,7 @@ def measure(sites: int, rounds: int) -> list[Row]:
     return [
         compare(claims[0], ours, stock, "Flower's FedAvg, without training"),
         compare(
-            claims[1],
-            [memory / GIB],
-            [memory_stock / GIB],
-            "Flower's FedAvg, without training",
+            claims[1], [memory / GIB], [memory_stock / GIB], "Flower's FedAvg, without training"
         ),
     ]
 

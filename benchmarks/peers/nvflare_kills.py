@@ -2,10 +2,10 @@
 
     PYTHON benchmarks/peers/nvflare_kills.py site|server PATIENCE_SECONDS FOLDER
 
-Three sites, as `nvflare poc prepare` provisions them (mutual TLS), and a job of NVFlare's own parts:
-ScatterAndGather with all sites in each round, and NPTrainer, which adds a number to an array. In
-the third round, SIGKILL ends a site or the server with all that it has started, and it is started
-again after 5 s. The last line is JSON: `seconds` from the kill to the start of the next round, or
+Three sites, as `nvflare poc prepare` provisions them (mutual TLS), and a job of NVFlare's own
+parts: ScatterAndGather with all sites in each round, and NPTrainer, which adds a number to an
+array. In the third round, SIGKILL ends a site or the server with all that it has started, and it is
+started again after 5 s. The last line is JSON: `seconds` from the kill to the start of the next round, or
 `failure`; with `submitted_again` after the server's kill: seconds until a job that is submitted
 again runs its first round.
 """
@@ -37,9 +37,13 @@ SERVER_CONFIG = {
             "id": "rounds",
             "path": "nvflare.app_common.workflows.scatter_and_gather.ScatterAndGather",
             "args": {
-                **{"min_clients": len(SITES), "num_rounds": 8, "wait_time_after_min_received": 0},
-                **{"aggregator_id": "aggregator", "persistor_id": "persistor"},
-                **{"shareable_generator_id": "shareable_generator", "train_task_name": "train"},
+                "min_clients": len(SITES),
+                "num_rounds": 8,
+                "wait_time_after_min_received": 0,
+                "aggregator_id": "aggregator",
+                "persistor_id": "persistor",
+                "shareable_generator_id": "shareable_generator",
+                "train_task_name": "train",
             },
         }
     ],
@@ -170,7 +174,7 @@ class Deployment:
                 return str(session.get_job_meta(job).get("status"))
             finally:
                 session.close()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  its errors have no common class
             return f"unknown ({type(error).__name__})"
 
 

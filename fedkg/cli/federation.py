@@ -49,8 +49,7 @@ def init(
         typer.Option("--sites", metavar="a,b,c", help="Names of the sites; default: of the job."),
     ] = "",
     simulation: Annotated[
-        bool,
-        typer.Option("--simulation", help="All sites are on this computer, without keys."),
+        bool, typer.Option("--simulation", help="All sites are on this computer, without keys.")
     ] = False,
 ) -> None:
     """Create a federation: compile its rules, create its keys, and write an invitation per site.

@@ -1,10 +1,10 @@
 """A federation whose sites are all on this computer, for Flower's simulation: no keys, no network.
 
-    FEDERATION/
-      federation.json, job.yaml, rules.fkgpack, app/    as `fedkg federation init` writes them
-      sites/NAME/site.json                              name, sites file
-      sites/NAME/invitation                             a link to FEDERATION
-      sites/NAME/state/                                 private memory of the site
+FEDERATION/
+  federation.json, job.yaml, rules.fkgpack, app/    as `fedkg federation init` writes them
+  sites/NAME/site.json                              name, sites file
+  sites/NAME/invitation                             a link to FEDERATION
+  sites/NAME/state/                                 private memory of the site
 """
 
 from __future__ import annotations

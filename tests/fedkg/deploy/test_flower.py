@@ -89,9 +89,7 @@ class FakeGrid:
 def sites(monkeypatch):
     """Sites answer in this process, and this process is a task of a run."""
     monkeypatch.setattr(
-        client_app,
-        "_find_site",
-        lambda request, context: site_handler(context.node_config["site"]),
+        client_app, "_find_site", lambda request, context: site_handler(context.node_config["site"])
     )
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
 
@@ -189,9 +187,7 @@ def test_absent_sites_do_not_hold_an_exchange_beyond_its_deadline():
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
 def test_any_number_of_nodes_simulates_all_sites(monkeypatch, nodes):
     monkeypatch.setattr(
-        client_app,
-        "_find_site",
-        lambda request, context: site_handler(read_site(request.content)),
+        client_app, "_find_site", lambda request, context: site_handler(read_site(request.content))
     )
     grid = FakeGrid(nodes={place: f"node {place}" for place in range(nodes)})
     monkeypatch.setattr(

@@ -55,9 +55,10 @@ def test_a_simulation_has_all_sites_of_the_job_and_no_keys(tmp_path, capsys):
     assert not list((tmp_path / "plants").rglob("*.key"))
     names = json.loads((tmp_path / "plants" / "federation.json").read_text())["sites"]
     assert list(names) == ["wien", "graz", "linz"]  # the order of the sites file
-    assert f'federation = "{tmp_path / "plants"}"' in (
-        tmp_path / "plants" / "app" / "pyproject.toml"
-    ).read_text()
+    assert (
+        f'federation = "{tmp_path / "plants"}"'
+        in (tmp_path / "plants" / "app" / "pyproject.toml").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,9 +172,7 @@ def test_flwr_run_trains_over_the_sites_of_a_superlink(tmp_path, processes, monk
 
     with superlink(tmp_path, port, *tls) as environment:
         name_connection(
-            environment,
-            f'address = "127.0.0.1:{port}"',
-            f'root-certificates = "{keys / "ca.pem"}"',
+            environment, f'address = "127.0.0.1:{port}"', f'root-certificates = "{keys / "ca.pem"}"'
         )
         for name in names:
             invitation, site = server / "invitations" / f"{name}.zip", tmp_path / name
