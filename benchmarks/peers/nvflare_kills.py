@@ -5,9 +5,9 @@
 Three sites, as `nvflare poc prepare` provisions them (mutual TLS), and a job of NVFlare's own
 parts: ScatterAndGather with all sites in each round, and NPTrainer, which adds a number to an
 array. In the third round, SIGKILL ends a site or the server with all that it has started, and it is
-started again after 5 s. The last line is JSON: `seconds` from the kill to the start of the next round, or
-`failure`; with `submitted_again` after the server's kill: seconds until a job that is submitted
-again runs its first round.
+started again after 5 s. The last line is JSON: `seconds` from the kill to the start of the next
+round, or `failure`; with `submitted_again` after the server's kill: seconds until a job that is
+submitted again runs its first round.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ Then `fedkg site join INVITATION.zip --sites SITES.yaml` and `fedkg site run SIT
 
 DOWNLOAD = """ On a machine of this kind with a network:
 
-    pip download --only-binary :all: -r requirements.txt -d wheels
-    pip wheel --no-deps "fedkg=={version}" -w wheels
+    pip wheel --no-deps -r requirements.txt "fedkg=={version}" -w wheels
 
 In a clone of the repository, replace `"fedkg=={version}"` by a dot.
 """
@@ -49,8 +48,8 @@ def write_bundle(path: Path, *, wheels: bool = False) -> list[str]:
     Args:
         path: the file.
         wheels: whether to add the packages, which pip finds with its own settings (PIP_INDEX_URL,
-            PIP_FIND_LINKS, PIP_NO_INDEX); fedkg itself is built from its source if it was
-            installed from a folder.
+            PIP_FIND_LINKS, PIP_NO_INDEX) and builds where there is no wheel; fedkg itself is
+            built from its source if it was installed from a folder.
 
     Returns:
         The packages of this environment that a site or a server needs, as ``name==version``.
@@ -71,9 +70,8 @@ def write_bundle(path: Path, *, wheels: bool = False) -> list[str]:
         requirements = Path(scratch) / "requirements.txt"
         requirements.write_text("".join(f"{package}\n" for package in packages))
         if wheels:
-            target = Path(scratch) / WHEELS
-            _run_pip("download", "--only-binary", ":all:", "-r", requirements, "-d", target)
-            _run_pip("wheel", "--no-deps", _find_source() or f"fedkg=={version}", "-w", target)
+            own = _find_source() or f"fedkg=={version}"
+            _make_wheels(requirements, str(own), Path(scratch) / WHEELS)
         try:
             with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.write(requirements, requirements.name)
@@ -86,11 +84,17 @@ def write_bundle(path: Path, *, wheels: bool = False) -> list[str]:
     return packages
 
 
-def _run_pip(command: str, *arguments: object) -> None:
-    """Run a command of pip. Raises FedkgError with the end of its output."""
+def _make_wheels(requirements: Path, own: str, target: Path) -> None:
+    """Let pip download or build wheels of all requirements and of fedkg.
+
+    Raises FedkgError with the end of its output.
+    """
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pip", command, *map(str, arguments)],
+            [
+                *(sys.executable, "-m", "pip", "wheel", "--no-deps"),
+                *("-r", str(requirements), own, "-w", str(target)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -104,7 +108,7 @@ def _run_pip(command: str, *arguments: object) -> None:
         errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
         lines = (errors or done.stdout.splitlines())[-SHOWN_LINES:]
         raise FedkgError(
-            f"pip {command} found no wheel of a package, and no bundle was written",
+            "pip did not find all packages, and no bundle was written",
             received="; ".join(line.removeprefix("ERROR: ").strip() for line in lines),
             help="this needs a network, or a folder of wheels: "
             "PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER; without --wheels nothing is downloaded",
