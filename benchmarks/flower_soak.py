@@ -115,7 +115,7 @@ def open_federation(folder: Path, rounds: int) -> Iterator[Commands]:
         stack.callback(commands.stop)
         for name in SITES:
             invitation, site = server / "invitations" / f"{name}.zip", folder / name
-            join_federation(invitation, folder / "sites.yaml", site)
+            join_federation(invitation, folder / "sites.yaml", site, share_rows=True)
             admit_site(server, name, site / KEYS / f"{name}.pub")
             commands.start(name)
         commands.start("server")
