@@ -105,11 +105,12 @@ def _make_wheels(requirements: Path, own: str, target: Path) -> None:
     except OSError as error:
         raise FedkgError("cannot run pip", received=str(error)) from error
     if done.returncode:
-        errors = [line for line in done.stdout.splitlines() if line.startswith("ERROR: ")]
-        lines = (errors or done.stdout.splitlines())[-SHOWN_LINES:]
+        printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        errors = [line for line in printed if line.startswith("ERROR: ")]
+        lines = (errors or printed)[-SHOWN_LINES:]
         raise FedkgError(
             "pip did not find all packages, and no bundle was written",
-            received="; ".join(line.removeprefix("ERROR: ").strip() for line in lines),
+            received="; ".join(line.removeprefix("ERROR: ") for line in lines),
             help="this needs a network, or a folder of wheels: "
             "PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER; without --wheels nothing is downloaded",
         )
