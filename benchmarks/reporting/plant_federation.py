@@ -72,6 +72,7 @@ def run_here(job: Path, folder: Path) -> None:
         [sys.executable, "-m", "fedkg", "run", str(job), "--out", str(folder)],
         env={**os.environ, **KERNELS},
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         check=True,
     )
 
