@@ -480,7 +480,8 @@ def main() -> None:
         rows += measure_overhead(options.turns)
     if "kills" in options.only:
         rows += measure_kills(options.nvflare)
-    print(json.dumps(rows))
+    print(json.dumps(rows), flush=True)
+    os._exit(0)  # sockets of removed folders would print errors below the rows
 
 
 if __name__ == "__main__":
