@@ -50,8 +50,13 @@ def init(
         str,
         typer.Option("--sites", metavar="a,b,c", help="Names of the sites; default: of the job."),
     ] = "",
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="All sites are on this computer, without keys.")
+    ] = False,
 ) -> None:
     """Create a federation: compile its rules, create its keys, and write an invitation per site.
+
+    With --simulation, `flwr run FEDERATION/app` simulates all sites of the job's sites file.
 
     \b
     Example:
@@ -66,6 +71,14 @@ def init(
         create_federation,
     )
 
+    if simulation:
+        from fedkg.deploy.flower.simulation import create_simulation
+
+        if sites:
+            raise UsageError("--simulation has all sites of the sites file", received=sites)
+        simulated = create_simulation(job, folder)
+        print_line(f"{count(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}")
+        return
     created = create_federation(job, folder, address=address, sites=_read_names(sites))
     for name in created.sites:
         print_line(f"{name}: send {folder / INVITATIONS / f'{name}.zip'}")
@@ -158,19 +171,24 @@ def bundle(
     path: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE.zip", help="The file to write.")
     ],
+    wheels: Annotated[
+        bool, typer.Option("--wheels", help="Add the packages themselves; pip downloads them.")
+    ] = False,
 ) -> None:
     """Write what a machine without a network needs to install fedkg: versions and instructions.
 
     \b
     Example:
-      fedkg federation bundle -o fedkg-offline.zip
+      fedkg federation bundle -o fedkg-offline.zip --wheels
     """
     _require_extra()
     from fedkg.cli.output_files import check_output_path
     from fedkg.deploy.bundle import write_bundle
 
     check_output_path(path, "fedkg-offline.zip")
-    print_line(f"{path}: {count(len(write_bundle(path)), 'package')} with versions, INSTALL.md")
+    packages = write_bundle(path, wheels=wheels)
+    added = f", {path.stat().st_size / 2**20:.0f} MiB of wheels" if wheels else ""
+    print_line(f"{path}: {count(len(packages), 'package')} with versions, INSTALL.md{added}")
 
 
 @server_app.command("run")

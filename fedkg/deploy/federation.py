@@ -6,6 +6,7 @@
       keys/            CA, server, signatures  keys/         of the site's node
       invitations/     NAME.zip for each site  state/        private memory of the site
       run/             run folder              site.sock     where the site process answers
+      app/             for `flwr run`
 
 A site creates its own key pair and sends the public key to the operator of the server over a
 channel that both trust; no private key ever leaves the machine that created it.
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.flower.settings import APP, write_app
 from fedkg.deploy.signing import (
     create_key,
     private_pem,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from fedkg.jobs.schema.job import Job
+    from fedkg.pack import Pack
 
 FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
@@ -124,13 +127,12 @@ def create_federation(
         JobError, FedkgError: the job or its rules are wrong.
     """
     from fedkg.jobs.rule_pack import load_rules
-    from fedkg.pack import save
 
     host, _ = split_address(address)
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder")
     for name in sites:
-        _check_name(name)
+        check_site_name(name)
     found = _read_job_of_sites(job, sites)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
     if len(names) < 2 or len(set(names)) < len(names):
@@ -140,7 +142,7 @@ def create_federation(
             help="--sites graz,linz,wien",
         )
     for name in names:
-        _check_name(name)
+        check_site_name(name)
     if found.model.path or found.model.graph:
         raise JobError(
             f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
@@ -150,6 +152,28 @@ def create_federation(
     federation = Federation(
         name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
     )
+    with new_federation_folder(folder, job, pack, federation) as partial:
+        keys = partial / KEYS
+        keys.mkdir(mode=0o700)
+        _create_certificates(keys, host)
+        create_key(keys)
+        write_private(keys / "app.secret", os.urandom(32))
+        (partial / INVITATIONS).mkdir()
+        for name in federation.sites:
+            write_invitation(partial, name)
+    return federation
+
+
+@contextmanager
+def new_federation_folder(
+    folder: Path, job: Path, pack: Pack, federation: Federation
+) -> Iterator[Path]:
+    """A folder with the job, the rules, the sites and the Flower app of a federation.
+
+    It has another name during the block, so that no incomplete folder remains after an error.
+    """
+    from fedkg.pack import save
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -157,19 +181,12 @@ def create_federation(
             save(pack, partial / PACK)
             (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
             save_federation(partial, federation)
-            keys = partial / KEYS
-            keys.mkdir(mode=0o700)
-            _create_certificates(keys, host)
-            create_key(keys)
-            write_private(keys / "app.secret", os.urandom(32))
-            (partial / INVITATIONS).mkdir()
-            for name in federation.sites:
-                write_invitation(partial, name)
+            write_app(partial / APP, folder.resolve())
+            yield partial
             partial.chmod(0o755)
             partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return federation
 
 
 def invite_site(folder: Path, name: str) -> Path:
@@ -243,7 +260,7 @@ def join_federation(
         unpack_invitation(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
         name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
-        _check_name(name)
+        check_site_name(name)
         site = Site(
             name=name,
             sites_file=str(sites_file.resolve()),
@@ -380,8 +397,8 @@ def _require_site(federation: Federation, name: str) -> None:
         )
 
 
-def _check_name(name: str) -> None:
-    """Names of sites are names of folders and files."""
+def check_site_name(name: str) -> None:
+    """Raise UsageError if a name is not that of a folder and a file."""
     if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise UsageError(
             "the name of a site is not usable as the name of a file",

@@ -50,7 +50,10 @@ class Message:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The message as bytes; equal messages have equal bytes."""
+        """The message as bytes: equal ones for equal fields and tensors in the same order.
+
+        The order of sites in a field is part of a training: random numbers follow from it.
+        """
         header = {
             "version": VERSION,
             "kind": self.kind,
@@ -60,7 +63,7 @@ class Message:
         }
         return save(
             {name: value.detach().cpu().contiguous() for name, value in self.tensors.items()},
-            {_HEADER: json.dumps(header, sort_keys=True, allow_nan=False)},
+            {_HEADER: json.dumps(header, allow_nan=False)},
         )
 
     @classmethod
