@@ -193,10 +193,15 @@ def _find_pooled_rows(
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
                 "another algorithm",
             )
-        if own.model.inject is not None and own.model.inject.trust == "cross-validation":
+        if own.model.inject is not None and own.model.inject.trust == "cross_validate":
             yield (
-                "`model.inject.trust: cross-validation` trains on the rows of all sites",
-                "a number from 0 to 1",
+                "`model.inject.trust: cross_validate` trains on the rows of all sites",
+                "a number from 0 to 1, or `trust: cross_validate` in the sites file of a site",
+            )
+        if own.model.inject is not None and own.model.inject.policy == "drop":
+            yield (
+                "`model.inject.policy: drop` changes numbers of rows that the server knows already",
+                "`policy: repair`",
             )
         grouping = section.grouping
         personal = section.exchange == "none" or any(

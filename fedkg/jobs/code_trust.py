@@ -25,7 +25,12 @@ def list_imports(job: Job) -> tuple[str, ...]:
     each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job.
     """
     compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
-    named = (job.model.path, *(value for fields in compared for value in fields.get(FIELD, ())))
+    known = (site.knowledge for site in job.sites.values() if site.knowledge is not None)
+    named = (
+        job.model.path,
+        *(value for fields in compared for value in fields.get(FIELD, ())),
+        *(one.architecture.get("path") for one in known),
+    )
     return tuple(dict.fromkeys(str(path) for path in named if path is not None))
 
 

@@ -54,6 +54,15 @@ def _models(job: Job) -> Iterator[tuple[str, str]]:
             "`model.inject` works with data sets (`data.set`) only",
             "`data.set: table` with the rules' data contract, and `output`",
         )
+    if (
+        job.injection is not None
+        and job.privacy is not None
+        and job.injection.policy in ("error", "drop")
+    ):
+        yield (
+            f"`policy: {job.injection.policy}` reveals excluded labels, which `privacy` hides",
+            "`policy: repair`",
+        )
     if job.training.projection and data.window is not None and data.window.horizon:
         yield (
             (
@@ -105,7 +114,10 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         asking = (
             (algorithm.weighting == "scfa", "`weighting: scfa`"),
             (job.training.penalty > 0, "`training.penalty`"),
-            (job.model.inject is not None, "`model.inject`"),
+            (
+                job.model.inject is not None and not any(s.knowledge for s in job.sites.values()),
+                "`model.inject`",
+            ),
             (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
             (algorithm.exclude is not None, "`exclude: properties`"),
             (

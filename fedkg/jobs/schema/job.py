@@ -16,7 +16,7 @@ from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
 from fedkg.jobs.schema.federation_section import RoundContract
-from fedkg.jobs.schema.model_section import Model
+from fedkg.jobs.schema.model_section import Inject, Model
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.schema.section_base import (
     Count,
@@ -373,6 +373,18 @@ class Job(Section):
 
     @model_validator(mode="before")
     @classmethod
+    def _knowledge_is_injected(cls, value: object) -> object:
+        """Inject the knowledge of sites unless `model.inject` says otherwise."""
+        if not isinstance(value, dict) or not isinstance(value.get("sites"), dict):
+            return value
+        model, sites = value.get("model") or {}, value["sites"].values()
+        known = any(isinstance(site, dict) and site.get("knowledge") for site in sites)
+        if not known or not isinstance(model, dict) or "inject" in model:
+            return value
+        return {**value, "model": {**model, "inject": {}}}
+
+    @model_validator(mode="before")
+    @classmethod
     def _without_rules(cls, value: object) -> object:
         """Default to FedAvg without rules."""
         if (
@@ -400,6 +412,15 @@ class Job(Section):
                 "`algorithms` under another name"
             )
         return {**value, "algorithm": name, "algorithms": {**others, name: written}}
+
+    @property
+    def injection(self) -> Inject | None:
+        """The section `model.inject` of the run, also if only some of its trials inject."""
+        values: tuple[object, ...] = self.compare.get("model.inject", ())
+        compared = next((one for one in values if one), None)
+        if self.model.inject is not None or compared is None:
+            return self.model.inject
+        return Inject() if compared is True else Inject.model_validate(compared)
 
     @property
     def seed_list(self) -> tuple[int, ...]:

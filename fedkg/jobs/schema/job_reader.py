@@ -16,6 +16,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.algorithm_presets import PRESETS
+from fedkg.jobs.schema.data_section import Knowledge, resolve_knowledge_files
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
@@ -171,11 +172,24 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
                 }
             ),
             "sites": {
-                key: site.model_copy(update={"table": absolute(site.table)})
+                key: site.model_copy(
+                    update={
+                        "table": absolute(site.table),
+                        "knowledge": _absolute_knowledge(site.knowledge, base),
+                    }
+                )
                 for key, site in job.sites.items()
             },
         }
     )
+
+
+def _absolute_knowledge(knowledge: Knowledge | None, base: Path) -> Knowledge | None:
+    """The knowledge of a site with absolute paths."""
+    if knowledge is None:
+        return None
+    fields = knowledge.model_dump(mode="json", exclude_defaults=True)
+    return Knowledge.model_validate(resolve_knowledge_files(fields, base))
 
 
 def _wrong_fields(
