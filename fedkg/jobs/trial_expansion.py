@@ -140,7 +140,7 @@ INJECT = "model.inject"
 
 def _plain_controls(job: Job, configs: Sequence[TrialConfig]) -> list[TrialConfig]:
     """The trials without knowledge that the job does not list itself."""
-    found = {}
+    found: dict[str, TrialConfig] = {}
     for config in configs:
         inject = config.job.model.inject
         if inject is None or not inject.control or INJECT in job.compare:

@@ -278,7 +278,7 @@ def _require_columns(known: SiteKnowledge, pack: Pack, data: DataSet) -> None:
     for column in pack.manifest.contract.columns:
         if column.role == "output":
             continue
-        names = (column.source, column.name)
+        names: tuple[str, ...] = (column.source, column.name)
         if column.type == "category":
             names = tuple(f"{name}={text}" for name in names for text in column.vocabulary)
         place = next((data.features.index(name) for name in names if name in data.features), None)
@@ -391,8 +391,8 @@ def reconcile_labels(
                 codes[place] = codes[place][kept]
             continue
         first = int(wrong.argmax())
-        label = y[first].tolist()
-        shown = form.classes[int(label)] if form.classes else f"{label} (standardised)"
+        label = y[first]
+        shown = form.classes[int(label)] if form.classes else f"{label.tolist()} (standardised)"
         raise JobError(
             f"site {name}: its ranges exclude {excluded[-1]:,} of {len(x):,} training labels",
             received=f"training sample {first + 1} with label {shown} is the first"
@@ -451,7 +451,8 @@ def _unflattened(x: Tensor, shape: Sequence[int]) -> Tensor:
     """A view of model inputs [N, ...] in their shape, without codes."""
     if x.ndim == len(shape) + 1 and x.shape[1:] == tuple(shape):
         return x
-    return x[:, : math.prod(shape)].unflatten(1, tuple(shape))
+    flat = x[:, : math.prod(shape)]
+    return torch.unflatten(flat, 1, tuple(shape))  # type: ignore[no-untyped-call, no-any-return]
 
 
 def append_columns(x: F64, columns: F64) -> F64:

@@ -336,11 +336,10 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
         )
     allowed = predicted = None
     if "allow" in answers:
-        cells = [_allowed(place, table, row, target) for row in range(table.rows)]
-        allowed = np.stack(cells)
+        allowed = np.stack([_allowed(place, table, row, target) for row in range(table.rows)])
     if "predict" in answers:
-        cells = [_predicted(place, table, row, target) for row in range(table.rows)]
-        predicted = np.array(cells, dtype=np.float64)
+        numbers = [_predicted(place, table, row, target) for row in range(table.rows)]
+        predicted = np.array(numbers, dtype=np.float64)
     return _Lookup(
         positions=tuple(data.features.index(name) for name in features),
         rows=rows,
@@ -429,8 +428,8 @@ class _Network:
             return answers.argmax(axis=1).astype(np.float64)
         number = answers[:, 0]
         if self.target.task == "detection" and self.decision != "probability":
-            return 0.5 * (1.0 + np.tanh(0.5 * number))
-        return number
+            return np.asarray(0.5 * (1.0 + np.tanh(0.5 * number)))
+        return np.asarray(number)
 
 
 def _metadata_list(place: str, path: str, metadata: Mapping[str, str], name: str) -> list[Any]:
@@ -467,7 +466,7 @@ def _network(
         )
     scaling = []
     for name, default in (("mean", 0.0), ("std", 1.0)):
-        listed = [default] * len(features)
+        listed: list[Any] = [default] * len(features)
         if name in metadata:
             listed = _metadata_list(place, path, metadata, name)
         try:
@@ -648,7 +647,7 @@ def train_predictor(known: SiteKnowledge, data: DataSet) -> TrainedPredictor:
     penalty[0] = 0.0  # the constant
     if known.train == "linear_regression":
         normal = design.T @ design + np.diag(penalty)
-        weights = np.linalg.solve(normal, design.T @ data.y.astype(np.float64))[:, None]
+        weights = np.asarray(np.linalg.solve(normal, design.T @ data.y)[:, None], np.float64)
     else:
         weights = _fit_logistic(design, data.y, penalty, known.target.answers)
     return TrainedPredictor(

@@ -26,6 +26,7 @@ def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction,
             *_rules(job, algorithm),
             *_properties(job, algorithm),
             *_augmented(job),
+            *_own_code(job, algorithm),
             *find_unprotected(job, algorithm),
         )
     )
@@ -194,4 +195,14 @@ def _augmented(job: Job) -> Iterator[tuple[str, str]]:
         yield (
             "`augment` requires a common clock, and every engine of cmapss counts its own cycles",
             "remove `augment`",
+        )
+
+
+def _own_code(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
+    """Settings whose guarantees depend on steps that fedkg knows."""
+    own = algorithm.path is not None or algorithm.aggregate.own is not None
+    if own and job.privacy is not None and algorithm.exchange == "models":
+        yield (
+            "`privacy` is proven for the algorithms of fedkg, and this one is your own code",
+            "an algorithm of fedkg, or no `privacy`",
         )

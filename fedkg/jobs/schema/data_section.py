@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -198,7 +199,8 @@ class Data(Section):
     set: str | None = Field(
         default=None,
         description="Name of a data set, see Models and data sets; `table`: the table at `path`, "
-        "with the columns that the rules declare; empty: a table with the 0/1 column `label`.",
+        "with the columns that the rules declare; `mine.py:Name`: your own; empty: a table with "
+        "the 0/1 column `label`.",
     )
     path: str | None = Field(
         default=None,
@@ -324,7 +326,7 @@ class Data(Section):
     @classmethod
     def _is_a_set(cls, name: str | None) -> str | None:
         known = (*DATA_SETS, TABLE_SET)
-        if name is not None and name not in known:
+        if name is not None and name not in known and not re.fullmatch(r"[^:]+:\w+", name):
             near = nearest_name(name, list(known))
             raise ValueError(
                 f"unknown data set {name!r}; "

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
@@ -301,8 +302,8 @@ class Job(Section):
     algorithm: str = Field(
         default="scfa",
         description=(
-            "A preset, a name in `algorithms`, or a section like those in `algorithms`; the "
-            "default without rules is `fedavg`."
+            "A preset, a name in `algorithms`, your own algorithm (`mine.py:Name`), or a section "
+            "like those in `algorithms`; the default without rules is `fedavg`."
         ),
     )
     algorithms: dict[Name, Algorithm] = Field(
@@ -412,6 +413,39 @@ class Job(Section):
                 "`algorithms` under another name"
             )
         return {**value, "algorithm": name, "algorithms": {**others, name: written}}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_algorithms(cls, value: object) -> object:
+        """Move algorithms named by their code (`mine.py:feddyn`) to `algorithms`, as `feddyn`."""
+        if not isinstance(value, dict):
+            return value
+        compare, others = value.get("compare") or {}, dict(value.get("algorithms") or {})
+        if not isinstance(compare, dict):
+            return value
+        compared = compare.get("algorithm", [])
+        compared = list(compared) if isinstance(compared, list | tuple) else []
+        written = [value.get("algorithm"), *compared]
+        for path in dict.fromkeys(one for one in written if isinstance(one, str) and ":" in one):
+            name = path.rpartition(":")[2]
+            if name in PRESETS or others.get(name, {"path": path}) != {"path": path}:
+                raise ValueError(
+                    f"`algorithm: {path}` needs another name; write it as a section with `path` "
+                    "under `algorithms`"
+                )
+            others[name] = {"path": path}
+        if others == (value.get("algorithms") or {}):
+            return value
+
+        def named(one: object) -> object:
+            return one.rpartition(":")[2] if isinstance(one, str) and ":" in one else one
+
+        value = {**value, "algorithms": others}
+        if "algorithm" in value:
+            value["algorithm"] = named(value["algorithm"])
+        if compared:
+            value["compare"] = {**compare, "algorithm": [named(one) for one in compared]}
+        return value
 
     @property
     def injection(self) -> Inject | None:
