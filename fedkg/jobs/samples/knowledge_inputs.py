@@ -452,7 +452,7 @@ def _unflattened(x: Tensor, shape: Sequence[int]) -> Tensor:
     if x.ndim == len(shape) + 1 and x.shape[1:] == tuple(shape):
         return x
     flat = x[:, : math.prod(shape)]
-    return torch.unflatten(flat, 1, tuple(shape))  # type: ignore[no-untyped-call, no-any-return]
+    return torch.unflatten(flat, 1, tuple(shape))
 
 
 def append_columns(x: F64, columns: F64) -> F64:

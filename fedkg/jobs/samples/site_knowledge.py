@@ -425,7 +425,7 @@ class _Network:
                 received=str(list(answers.shape[1:]) or 1),
             )
         if self.target.classes:
-            return answers.argmax(axis=1).astype(np.float64)
+            return np.asarray(answers.argmax(axis=1), dtype=np.float64)
         number = answers[:, 0]
         if self.target.task == "detection" and self.decision != "probability":
             return np.asarray(0.5 * (1.0 + np.tanh(0.5 * number)))
