@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets import DATA_SETS
-from fedkg.jobs.schema.section_base import Count, Fraction, Positive, Section, Share
+from fedkg.jobs.schema.section_base import Count, Fraction, Positive, Section, Share, Value
 
 TABLE_SET = "table"
 """The value of `data.set` for a table with a data contract."""
@@ -69,7 +69,7 @@ class Knowledge(Section):
         default=None,
         description="A trained model (ONNX with any layers, or safetensors) that predicts.",
     )
-    architecture: dict[str, Any] = Field(
+    architecture: dict[str, Value | tuple[Value, ...]] = Field(
         default_factory=dict,
         description="The layers of a safetensors `model`, as in the section `model` of a job; "
         "empty: dense layers.",
