@@ -27,7 +27,7 @@ def list_imports(job: Job) -> tuple[str, ...]:
     """
     compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
     known = (site.knowledge for site in job.sites.values() if site.knowledge is not None)
-    own = (job.algorithms[name] for name in job.algorithms)
+    own = job.algorithms.values()
     steps = [(one.path, one.aggregate.own.path if one.aggregate.own else None) for one in own]
     named = (
         job.model.path,

@@ -983,3 +983,16 @@ def test_impossible_summaries_name_their_site(tmp_path, milling_pack, damage):
     inner = write_federation(tmp_path, JOB, milling_pack)
     with pytest.raises(FederationError, match=r"^site wien sent an answer"):
         run_server(tmp_path / "federation", Forgery(inner, change_answer=change), report=False)
+
+
+def test_a_job_for_an_invitation_contains_no_knowledge(tmp_path):
+    from fedkg.deploy.federation import create_federation
+
+    (tmp_path / "rules.fkg").write_text(GRADES)
+    job = job_of_table(model={"hidden": [5], "inject": {}}, data={"server": 0.0})
+    job |= {"rules": ["rules.fkg"], "sites": {"graz": {"trust": 0.5}, "linz": None}}
+    job.pop("pack", None)
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    with pytest.raises(JobError, match=r"sites\.graz: knowledge and trust stay at the site"):
+        create_federation(tmp_path / "job.yaml", tmp_path / "federation", sites=["graz", "linz"])
+    assert not (tmp_path / "federation").exists()
