@@ -37,6 +37,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.batches import plan
+from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.model.constrained_outputs import Informed
 from fedkg.federated.randomness import ORDER, client_keys, server_seed
 from fedkg.models import MLP
@@ -140,7 +141,7 @@ class Federation:
     def head(self) -> Array:
         """Which parameters belong to the last layer, bool [P]."""
         body = self.hidden * (self.x[0].shape[1] + 1)
-        return np.arange(self.parameters) >= body
+        return np.asarray(np.arange(self.parameters) >= body)
 
     @property
     def parameters(self) -> int:
@@ -187,9 +188,9 @@ class Federation:
         """The loss of each row [B]."""
         z = self.outputs_at(w, x)
         if self.loss == "squared":
-            return ((z - y) ** 2).mean(1)
+            return np.asarray(((z - y) ** 2).mean(1))
         if self.loss == "logistic":
-            return np.logaddexp(0, z[:, 0]) - y * z[:, 0]
+            return np.asarray(np.logaddexp(0, z[:, 0]) - y * z[:, 0])
         return -np.log(self.probabilities(z, x)[np.arange(len(y)), y])
 
     def slope(self, w: Array, x: Array, y: Array) -> Array:
@@ -290,7 +291,7 @@ class Federation:
         def targets(y: Array) -> torch.Tensor:
             return torch.from_numpy(y) if self.loss == "cross_entropy" else torch.tensor(y).to(kind)
 
-        losses = {
+        losses: dict[str, Loss] = {
             "squared": SquaredError(),
             "cross_entropy": CrossEntropy(),
             "logistic": BinaryCrossEntropy(),
@@ -441,6 +442,7 @@ def same_rounds(
 @st.composite
 def federations(
     draw: st.DrawFn,
+    /,
     *,
     least: int = 1,
     most: int = 5,

@@ -680,8 +680,9 @@ class Experiment:
         index = self.site_splits[config.split_key].samples_at(site)
         data = self._read_samples(config).samples.source.take(index)
         if config.corrupt is not None and config.corrupt.site == known.site:
-            labels: NDArray[Any] = self._corrupt(config, torch.from_numpy(data.y)).numpy()
-            data = replace(data, y=labels.astype(data.y.dtype))
+            labels = self._corrupt(config, torch.from_numpy(data.y)).numpy()
+            kept: Any = labels.astype(data.y.dtype)
+            data = replace(data, y=kept)
         return train_predictor(known, data if chosen is None else data.take(chosen))
 
     def _policy(self, config: TrialConfig) -> str:
