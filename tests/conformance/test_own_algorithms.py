@@ -233,6 +233,9 @@ def test_own_algorithms_are_compared_and_resumed(tmp_path: Path) -> None:
     assert losses["fedavg"] == losses["whole"] == losses["mean"] != losses["halved"]
     again = resume(run.folder, report=False, trust_code=True)
     assert again.results == run.results
+    path.write_text(OWN.replace("0.5", "0.25"))
+    with pytest.raises(JobError, match=r"mine\.py"):
+        resume(run.folder, report=False, trust_code=True)
 
 
 @pytest.mark.parametrize(

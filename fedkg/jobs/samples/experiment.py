@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
+from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_noise
@@ -100,6 +102,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
+from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.table_rule_evaluation import (
     SECONDS,
     TableCounts,
@@ -178,7 +181,9 @@ class Experiment:
     def files(self) -> tuple[tuple[str, str], ...]:
         """Path and SHA-256 of every file that was read."""
         known = (file for one in self.site_knowledge.values() for file in one.files)
-        return (*self.samples.files, *self._graphs.sources(self.job), *known)
+        code = (Path(one.rpartition(":")[0]) for one in list_imports(self.job))
+        own = ((str(file), sha256_of(file)) for file in dict.fromkeys(code) if file.is_file())
+        return (*self.samples.files, *self._graphs.sources(self.job), *known, *own)
 
     @property
     def time_range(self) -> TimeRange | None:
