@@ -16,6 +16,8 @@ from onnx import TensorProto, helper, save_model
 from safetensors.torch import save_file
 
 from fedkg.errors import JobError
+from fedkg.federated.model.constrained_outputs import Trust
+from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, SiteTrust, informed
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
@@ -415,3 +417,85 @@ def test_updates_contain_no_knowledge(tmp_path: Path) -> None:
     }
     assert shapes == plain
     assert json.dumps(sorted(shapes))
+
+
+@pytest.mark.parametrize("kind", ["classes", "number", "chance"])
+def test_the_trust_of_a_row_is_that_of_its_site(kind: str) -> None:
+    """A model with a trust for each site equals one model for each trust."""
+    shares = (0.2, 0.0, 0.5, 1.0)
+    net = MLP(inputs=2, hidden=(4,), outputs=3 if kind == "classes" else 1)
+    dice = torch.Generator().manual_seed(1)
+    features = torch.randn(40, 2, generator=dice)
+    site = torch.randint(0, 4, (40, 1), generator=dice).float()
+    if kind == "classes":
+        allowed = (torch.rand(40, 3, generator=dice) > 0.3).float()
+        known = torch.cat([allowed, torch.randint(0, 4, (40, 1), generator=dice).float()], 1)
+    else:
+        low = torch.rand(40, 1, generator=dice) * 0.5
+        known = torch.cat([low, low + 0.4, low + 0.1], 1)
+    x = torch.cat([features, known, site], 1)
+    params = {name: value[None] for name, value in net.init(3).items()}
+
+    def answers(trust: Trust) -> torch.Tensor:
+        if kind == "classes":
+            return informed(net, 2, 3, trust).apply(params, x)[0]
+        of = Bounded if kind == "number" else BoundedChance
+        return of(model=net, width=2, trust=trust).apply(params, x)[0]
+
+    found = answers(SiteTrust(shares=shares))
+    for place, share in enumerate(shares):
+        rows = site[:, 0] == place
+        torch.testing.assert_close(found[rows], answers(share)[rows], rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
+    dice = np.random.default_rng(2)
+    a, site = dice.uniform(0, 10, 120).round(1), np.repeat(["one", "two"], [40, 80])
+    y = (3 * a + dice.normal(0, 0.2, 120)).round(2)
+    lines = [f"{p},{q},{s}" for p, q, s in zip(a, y, site, strict=True)]
+    (tmp_path / "table.csv").write_text("a,y,site\n" + "\n".join(lines) + "\n")
+    (tmp_path / "rules.fkg").write_text(
+        "signal a span 0 .. 10\noutput y span -5 .. 50\nrule low require if a < 1 then y <= 10\n"
+    )
+    wide = {v: f"{v},{3 * v - 2} .. {3 * v + 2}" for v in a[:40]}
+    (tmp_path / "known.csv").write_text("a,allow\n" + "\n".join(wide.values()) + "\n")
+    fields = {
+        "rules": [str(tmp_path / "rules.fkg")],
+        "sites": {
+            "one": {"knowledge": {"lookup": str(tmp_path / "known.csv")}},
+            "two": {"knowledge": {"train": "linear_regression"}, "trust": 1.0},
+        },
+        "data": {
+            "set": "table",
+            "path": str(tmp_path / "table.csv"),
+            "split": "column",
+            "min_samples": 5,
+            "server": 0.1,
+        },
+        "model": {"hidden": [4]},
+        "algorithm": "fedavg",
+        "training": {"rounds": 1, "executor": "sequential"},
+        "evaluation": {"local_baseline": False},
+    }
+    _, trial = prepare(fields)
+    params = {name: value[None] for name, value in trial.problem.model.init(7).items()}
+    outputs, inputs = trial.samples.scaled.outputs, trial.samples.scaled.inputs
+    assert outputs is not None
+    for place in (0, 1):
+        x = trial.problem.clients.x[place]
+        measured = x[:, 0].double().numpy() * inputs.std[0] + inputs.mean[0]
+        answers = trial.problem.model.apply(params, x)[0, :, 0].double().numpy()
+        answers = answers * outputs.std[0] + outputs.mean[0]
+        if place == 0:
+            assert (np.abs(answers - 3 * measured) <= 2 + 1e-3).all()
+        else:
+            labels = trial.problem.clients.y[1].double().numpy().ravel()
+            labels = labels * outputs.std[0] + outputs.mean[0]
+            slope, constant = np.polyfit(measured, labels, 1)
+            np.testing.assert_allclose(answers, slope * measured + constant, atol=0.5)
+    run = run_job(fields, out=tmp_path / "run", report=False)
+    assert [row["client"] for row in RunFolder(run.folder).rows("knowledge.csv")][:3] == [
+        "",
+        "one",
+        "two",
+    ]
