@@ -20,7 +20,7 @@ from fedkg.deploy.secure_aggregation import MASKED
 from fedkg.errors import JobError
 from fedkg.federated.client.per_client_settings import rate_for, steps_for
 from fedkg.federated.client.wire_precision import TYPES, wire_of
-from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import Offer, Setting
 from fedkg.federated.state import ServerState
@@ -161,14 +161,16 @@ def derive_reply(work: Work, state: ServerState) -> Params:
     if offer.groups is None:  # the choice would need samples
         chosen = replace(offer, models=offer.of_groups(client), groups=client)
     start = algorithm.start.begin(work, chosen, rows, client)
+    known, steps = replace(state, clients=rows), steps_for(work, client)
     setting = Setting(
-        state=replace(state, clients=rows),
+        state=known,
         clients=client,
         samples=work.pool.sizes[client],
         share=work.pool.share(client),
-        steps=steps_for(work, client),
+        steps=steps,
         rate=rate_for(work, state.round + 1, client),
         start=start,
+        context=client_context(work, known, client, steps),
     )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)

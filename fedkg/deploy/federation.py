@@ -435,7 +435,13 @@ def _describe_job(job: Path) -> str:
         if isinstance(document.get("data"), dict):
             document["data"].pop(name, None)
     if isinstance(document.get("sites"), dict):
-        for site in document["sites"].values():
+        for place, site in document["sites"].items():
+            if site and (site.get("knowledge") or site.get("trust") is not None):
+                raise JobError(
+                    f"{job}: sites.{place}: knowledge and trust stay at the site",
+                    help="move them to `settings` in the sites file of the site, and set "
+                    "`model: {inject: true}` in the job",
+                )
             for name in ("table", "columns"):
                 (site or {}).pop(name, None)
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

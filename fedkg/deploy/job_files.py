@@ -31,6 +31,9 @@ PACK_FIELD = "pack"
 SETTINGS = ("learning_rate", "local_epochs", "batch")
 """Training settings of a site that the server knows."""
 
+PRIVATE = ("knowledge", "trust")
+"""Settings of a site that only its own sites file may state."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobFiles:
@@ -103,6 +106,7 @@ class JobFiles:
             JobError, UsageError, TableError: the job or the sites file is wrong.
         """
         own = self.listed_sites().get(name, {})
+        own = {field: value for field, value in own.items() if field not in PRIVATE}
         return self._job(sites_file.resolve(), {name: own})
 
     def joint_job(self, sites: Mapping[str, Mapping[str, Any]]) -> Job:
@@ -195,15 +199,25 @@ def _find_pooled_rows(
         section, own = algorithm_section(config.job), config.job
         if own.augment.by != "none":
             yield "`augment` reads the series of all sites on one clock", "leave out `augment`"
+        if section.path is not None or section.aggregate.own is not None:
+            yield (
+                f"algorithm {config.algorithm} is code of yours, which an invitation does not have",
+                "an algorithm of fedkg",
+            )
         if section.exchange == "data":
             yield (
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
                 "another algorithm",
             )
-        if own.model.inject is not None and own.model.inject.trust == "cross-validation":
+        if own.model.inject is not None and own.model.inject.trust == "cross_validate":
             yield (
-                "`model.inject.trust: cross-validation` trains on the rows of all sites",
-                "a number from 0 to 1",
+                "`model.inject.trust: cross_validate` trains on the rows of all sites",
+                "a number from 0 to 1, or `trust: cross_validate` in the sites file of a site",
+            )
+        if own.model.inject is not None and own.model.inject.policy == "drop":
+            yield (
+                "`model.inject.policy: drop` changes numbers of rows that the server knows already",
+                "`policy: repair`",
             )
         grouping = section.grouping
         personal = section.exchange == "none" or any(

@@ -71,6 +71,7 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "samples/y": (BEFORE, "their targets"),
     "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
     "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),
+    "knowledge": (EVALUATED, "sums of right answers of the model, of its knowledge, and of both"),
     "rules/counts": (EVALUATED, "for each rule, bound rows, violations and cases"),
     "rules/margins": (EVALUATED, "for each rule, the margin of the worst violation"),
     "rules/met": (EVALUATED, "for each bound row, whether a test sample meets its condition"),
@@ -348,6 +349,7 @@ def evaluation_parts(found: Evaluation, *, with_rows: bool) -> tuple[dict[str, A
     tensors = {
         "figures": found.sums,
         "counts": found.counts,
+        **({"knowledge": found.knowledge} if found.knowledge.numel() else {}),
         "rules/counts": torch.tensor(counts, dtype=torch.int64).reshape(-1, 6),
         "rules/margins": torch.tensor([one.least[1] for one in tallies], dtype=torch.float64),
         "rules/met": torch.from_numpy(np.concatenate(met) if met else np.zeros(0, dtype=bool)),
@@ -376,7 +378,11 @@ def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor], place: int) -> 
         )
     }
     return Evaluation(
-        sites=(place,), sums=tensors["figures"], counts=tensors["counts"], tallies=tallies
+        sites=(place,),
+        sums=tensors["figures"],
+        counts=tensors["counts"],
+        tallies=tallies,
+        knowledge=tensors.get("knowledge", torch.zeros(1, 0, dtype=torch.float64)),
     )
 
 

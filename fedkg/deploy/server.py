@@ -78,7 +78,7 @@ from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Model, Params
+from fedkg.models import Params
 from fedkg.pack import Pack
 from fedkg.update_exclusion import NOT_NEEDED
 
@@ -546,11 +546,11 @@ class RemoteExperiment(Experiment):
 
     @override
     def count_excluded_labels(
-        self, config: TrialConfig, model: Model, clients: Clients
-    ) -> list[int]:
+        self, config: TrialConfig, excluded: Sequence[int]
+    ) -> tuple[int, ...]:
         """See `Experiment.count_excluded_labels`."""
         counts = self._read_shared(config, lambda one: [int(n) for n in one.fields["excluded"]])
-        return [own[0] for own in counts if own]
+        return tuple(own[0] if own else 0 for own in counts)
 
     @override
     def infer(

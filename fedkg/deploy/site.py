@@ -6,7 +6,7 @@ Letters: K sites.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,19 +35,17 @@ from fedkg.deploy.site_rules import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
-from fedkg.federated import Clients
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.experiment import Experiment, target_of
 from fedkg.jobs.samples.job_tables import (
     TablePart,
     read_table_parts,
     summarise_table,
     table_samples,
 )
-from fedkg.jobs.samples.knowledge_inputs import count_excluded_labels
 from fedkg.jobs.samples.sample_preparation import (
     SamplePart,
     Samples,
@@ -56,6 +54,7 @@ from fedkg.jobs.samples.sample_preparation import (
     read_sample_parts,
     summarise_samples,
 )
+from fedkg.jobs.samples.site_knowledge import load_site_knowledge
 from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
@@ -63,7 +62,7 @@ from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Model, Params
+from fedkg.models import Params
 from fedkg.update_exclusion import UNCONFIRMED
 
 PREPARATION = "preparation.safetensors"
@@ -361,11 +360,21 @@ class JoinedSite:
         summary = summary_of(request.fields["summary"], request.tensors)
         self._samples = self._prepare(summary, request.fields["training"])
         pack = site.files.pack
+        output = choose_output(self.job, pack)
+        target = target_of(self._samples, pack, output)
+        own_knowledge = load_site_knowledge(site.job, self._samples.source, target)
+        if own_knowledge and self.job.injection is None:
+            raise FederationError(
+                f"site {site.name} has knowledge, and the job of the federation injects none",
+                help="ask the operator of the server for `model: {inject: true}`; or remove "
+                "`knowledge` and `trust` from the settings in the sites file",
+            )
         self._experiment = SiteExperiment(
             job=self.job,
             pack=pack,
             samples=self._samples,
-            output=choose_output(self.job, pack),
+            output=output,
+            site_knowledge=own_knowledge,
             _graphs=GraphCache(pack),
         )
         self._configs = {config.id: config for config in plan_trials(self.job)}
@@ -419,15 +428,8 @@ class JoinedSite:
 
     def share_answer(self, trial: Trial, *, consent: bool) -> Message:
         """The answer of `share`."""
-        clients = trial.problem.clients
-        own = Clients(
-            names=clients.names[self._place : self._place + 1],
-            x=clients.x[self._place : self._place + 1],
-            y=clients.y[self._place : self._place + 1],
-        )
-        fields: dict[str, Any] = {
-            "excluded": count_excluded_labels(self.job, trial.problem.model, own)
-        }
+        excluded = () if self.job.privacy is not None else trial.excluded
+        fields: dict[str, Any] = {"excluded": list(excluded[self._place : self._place + 1])}
         tensors: dict[str, Tensor] = {}
         if algorithm_section(trial.config.job).grouping.fedstl is not None:
             found = trial.inferred
@@ -502,10 +504,10 @@ class SiteExperiment(Experiment):
 
     @override
     def count_excluded_labels(
-        self, config: TrialConfig, model: Model, clients: Clients
-    ) -> list[int]:
+        self, config: TrialConfig, excluded: Sequence[int]
+    ) -> tuple[int, ...]:
         """See `Experiment.count_excluded_labels`; the server asks for the counts."""
-        return []
+        return ()
 
 
 def _require_equal(

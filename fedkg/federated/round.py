@@ -22,12 +22,12 @@ from fedkg.federated.client.outgoing_updates import make_outgoing
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
-from fedkg.federated.executors.protocol import Executor, Updates, Work
+from fedkg.federated.executors.protocol import Executor, Updates, Work, round_context
 from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
-from fedkg.federated.round_steps import OfClients
+from fedkg.federated.round_steps import OfClients, RoundContext, with_context
 from fedkg.federated.server import guard
 from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum
@@ -105,10 +105,11 @@ def run_round(
     nobody = torch.zeros(
         len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device
     )
+    aggregate = with_context(algorithm.aggregate, round_context(work, state, clients))
     received = _Received(
-        fold=algorithm.aggregate.begin(state.models, server_update),
+        fold=aggregate.begin(state.models, server_update),
         fallback=(
-            algorithm.aggregate.begin(state.models, server_update)
+            aggregate.begin(state.models, server_update)
             if algorithm.weighting.on_all_invalid == "fedavg"
             else None
         ),
@@ -139,7 +140,7 @@ def run_round(
         _receive(work, state, received, updates, float(samples.sum()))
     if len(sampled):
         _enough(work, received, number)
-    update, notes = _aggregate(work, received, number)
+    update, notes = _aggregate(work, state, received, number)
     after = _next_state(work, state, received, update)
     notes = (*received.notes, *notes, *_still(work, received))
     if not guard.finite(after.models):
@@ -268,15 +269,17 @@ def _receive(
         received.late |= updates.late
     if scores is not None and received.current is not None:
         scores = replace(scores, current=received.current[updates.groups])
-    weights, validity = algorithm.weighting.weigh(samples, scores, rows)
-    groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
+    context = round_context(work, state, updates.clients)
+    weights, validity = with_context(algorithm.weighting, context).weigh(samples, scores, rows)
+    groups = with_context(algorithm.grouping, context).assign(
+        state, updates.clients, updates.groups, updates.update
+    )
     received.has_weight[groups[weights > 0]] = received.has_clients[groups] = True
-    received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
+    aggregate = with_context(algorithm.aggregate, context)
+    received.fold = aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
         equal = torch.ones_like(samples) if _only_removes(work) else samples
-        received.fallback = algorithm.aggregate.add(
-            received.fallback, updates.update, equal, groups
-        )
+        received.fallback = aggregate.add(received.fallback, updates.update, equal, groups)
     for name, rows_of in updates.client_memory.items():
         received.client_memory[name] = changed(
             received.client_memory[name], updates.clients, rows_of, before=state.clients[name]
@@ -393,12 +396,18 @@ def _enough(work: Work, received: _Received, number: int) -> None:
     )
 
 
+def _cohort(work: Work, state: ServerState, received: _Received) -> RoundContext:
+    """The context of all clients with a usable update."""
+    clients = torch.tensor(received.order, dtype=torch.int64, device=work.pool.x.device)
+    return round_context(work, state, clients)
+
+
 def _aggregate(
-    work: Work, received: _Received, number: int
+    work: Work, state: ServerState, received: _Received, number: int
 ) -> tuple[Params | None, tuple[str, ...]]:
     """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
-    aggregate = algorithm.aggregate
+    aggregate = with_context(algorithm.aggregate, _cohort(work, state, received))
     if isinstance(aggregate, Krum) and aggregate.attackers:
         left = _attackers_left(aggregate, received)
         if left is None:
@@ -506,7 +515,8 @@ def _next_state(
             update, root(work.settings.seed, PRIVACY, state.round + 1, device=device)
         )
         before = dict(joints.get("server", {}))
-        models, memory = algorithm.server.apply(models, update, before)
+        server = with_context(algorithm.server, _cohort(work, state, received))
+        models, memory = server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(
             received.has_weight.all()
         ):  # a group without weight does not move: momentum must not move it

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
+from fedkg._internal.own_code import load_object
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
 from fedkg.federated.algorithms import pcfedavg
@@ -64,6 +66,8 @@ def build_algorithm(
     Raises:
         JobError: the algorithm keeps the model's head private, but the model does not define one.
     """
+    if section.path is not None:
+        return _own_algorithm(name, section.path, section.options)
     if section.agents is not None:
         return replace(_agents(section, section.agents, scoring, sets), name=name)
     layers = () if section.private is None else _private_layers(section.private, model, head)
@@ -88,6 +92,29 @@ def build_algorithm(
         else _personal_model(section, section.personal, start),
         pooled=section.exchange == "data",
     )
+
+
+def _own_algorithm(name: str, path: str, options: Mapping[str, Any]) -> Algorithm:
+    """The algorithm of a user's function. `Any`: its keyword arguments."""
+    made = _call(path, options, f"algorithms.{name}.path")
+    if not isinstance(made, Algorithm):
+        raise JobError(
+            f"algorithms.{name}.path: {path} does not return an algorithm",
+            expected="a fedkg.federated.Algorithm",
+            received=type(made).__name__,
+        )
+    return replace(made, name=name)
+
+
+def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
+    """What a user's function returns. `Any`: its keyword arguments and its result."""
+    try:
+        return load_object(path, field)(**options)
+    except TypeError as error:
+        raise JobError(
+            f"{field}: {path} does not accept `options`",
+            received=f"{', '.join(options) or 'none'}: {error}",
+        ) from error
 
 
 def _agents(
@@ -268,6 +295,9 @@ def _aggregate(aggregate: said.Aggregate, *, scored: bool) -> AggregationRule:
             return Krum(attackers=attackers, keep=keep, scored=scored)
         case said.Aggregate(fltrust=said.NoSettings()):
             return TrustedMean(scored=scored)
+        case said.Aggregate(own=said.Own(path=path, options=options)):
+            rule: AggregationRule = _call(path, options, "aggregate")
+            return rule
         case _:
             return WeightedMean()
 

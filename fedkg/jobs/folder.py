@@ -94,6 +94,10 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "reason",
         "example",
     ),
+    "knowledge.csv": (
+        *("trial", "client", "test_rows", "figure", "model", "violation", "predicted"),
+        *("knowledge", "contained", "masked"),
+    ),
     "forecasts.csv": (
         "trial",
         "by",

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 import torch
 from torch import Tensor
 
+from fedkg._internal.own_code import load_again
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import FewRows
@@ -122,6 +123,14 @@ class Answer:
     text: str = ""
 
 
+def _read_posted(path: Path) -> Posted:
+    """The training in a file, after loading the files of users that it refers to."""
+    files, body = pickle.loads(path.read_bytes())
+    load_again(files)
+    posted: Posted = pickle.loads(body)
+    return posted
+
+
 def serve(connection: Connection, folder: Path) -> None:
     """Do as the parent process says until it hangs up; what a worker process runs.
 
@@ -159,7 +168,7 @@ def serve(connection: Connection, folder: Path) -> None:
                 )
                 try:
                     if posted is None or posted[0] != path:
-                        posted = path, pickle.loads(path.read_bytes()).work()
+                        posted = path, _read_posted(path).work()
                     with loops_in_round(loops):
                         trained = _trained(
                             posted[1], begun, asked.read(request.asked), request.limit

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.own_code import load_object
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out
@@ -360,6 +361,15 @@ def _augments(job: Job) -> bool:
 def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
     """The samples of the data set, or of these sites of a sites file."""
     data = job.data
+    if data.set is not None and ":" in data.set:
+        made = load_object(data.set, "data.set")(data.path, seed=data.seed, size=data.size)
+        if not isinstance(made, DataSet):
+            raise JobError(
+                f"data.set: {data.set} does not return a data set",
+                expected="a fedkg.data.sets.DataSet",
+                received=type(made).__name__,
+            )
+        return made
     if data.set != TABLE_SET:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
     site = data.site_column if data.split == "column" else ""

@@ -26,6 +26,7 @@ def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction,
             *_rules(job, algorithm),
             *_properties(job, algorithm),
             *_augmented(job),
+            *_own_code(job, algorithm),
             *find_unprotected(job, algorithm),
         )
     )
@@ -53,6 +54,15 @@ def _models(job: Job) -> Iterator[tuple[str, str]]:
         yield (
             "`model.inject` works with data sets (`data.set`) only",
             "`data.set: table` with the rules' data contract, and `output`",
+        )
+    if (
+        job.injection is not None
+        and job.privacy is not None
+        and job.injection.policy in ("error", "drop")
+    ):
+        yield (
+            f"`policy: {job.injection.policy}` reveals excluded labels, which `privacy` hides",
+            "`policy: repair`",
         )
     if job.training.projection and data.window is not None and data.window.horizon:
         yield (
@@ -105,7 +115,10 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         asking = (
             (algorithm.weighting == "scfa", "`weighting: scfa`"),
             (job.training.penalty > 0, "`training.penalty`"),
-            (job.model.inject is not None, "`model.inject`"),
+            (
+                job.model.inject is not None and not any(s.knowledge for s in job.sites.values()),
+                "`model.inject`",
+            ),
             (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
             (algorithm.excluded_by == "properties", "`exclude: properties`"),
             (algorithm.agents is not None or algorithm.sets is not None, "`agents` and `sets`"),
@@ -183,4 +196,14 @@ def _augmented(job: Job) -> Iterator[tuple[str, str]]:
         yield (
             "`augment` requires a common clock, and every engine of cmapss counts its own cycles",
             "remove `augment`",
+        )
+
+
+def _own_code(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
+    """Settings whose guarantees depend on steps that fedkg knows."""
+    own = algorithm.path is not None or algorithm.aggregate.own is not None
+    if own and job.privacy is not None and algorithm.exchange == "models":
+        yield (
+            "`privacy` is proven for the algorithms of fedkg, and this one is your own code",
+            "an algorithm of fedkg, or no `privacy`",
         )

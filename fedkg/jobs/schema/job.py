@@ -12,11 +12,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
 from fedkg.jobs.schema.federation_section import RoundContract
-from fedkg.jobs.schema.model_section import Model
+from fedkg.jobs.schema.model_section import Inject, Model
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.schema.section_base import (
     Count,
@@ -309,8 +310,8 @@ class Job(Section):
     algorithm: str = Field(
         default="scfa",
         description=(
-            "A preset, a name in `algorithms`, or a section like those in `algorithms`; the "
-            "default without rules is `fedavg`."
+            "A preset, a name in `algorithms`, your own algorithm (`mine.py:Name`), or a section "
+            "like those in `algorithms`; the default without rules is `fedavg`."
         ),
     )
     algorithms: dict[Name, Algorithm] = Field(
@@ -381,6 +382,18 @@ class Job(Section):
 
     @model_validator(mode="before")
     @classmethod
+    def _knowledge_is_injected(cls, value: object) -> object:
+        """Inject the knowledge of sites unless `model.inject` says otherwise."""
+        if not isinstance(value, dict) or not isinstance(value.get("sites"), dict):
+            return value
+        model, sites = value.get("model") or {}, value["sites"].values()
+        known = any(isinstance(site, dict) and site.get("knowledge") for site in sites)
+        if not known or not isinstance(model, dict) or "inject" in model:
+            return value
+        return {**value, "model": {**model, "inject": {}}}
+
+    @model_validator(mode="before")
+    @classmethod
     def _without_rules(cls, value: object) -> object:
         """Default to FedAvg without rules."""
         if (
@@ -432,6 +445,48 @@ class Job(Section):
                 "`rules` or a compiled `pack`, or choose another kind, such as constant_model"
             )
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_algorithms(cls, value: object) -> object:
+        """Move algorithms named by their code (`mine.py:feddyn`) to `algorithms`, as `feddyn`."""
+        if not isinstance(value, dict):
+            return value
+        compare, others = value.get("compare") or {}, dict(value.get("algorithms") or {})
+        if not isinstance(compare, dict):
+            return value
+        compared = compare.get("algorithm", [])
+        compared = list(compared) if isinstance(compared, list | tuple) else []
+        written = [value.get("algorithm"), *compared]
+        for path in dict.fromkeys(one for one in written if isinstance(one, str) and ":" in one):
+            name = path.rpartition(":")[2]
+            if name in PRESETS or others.get(name, {"path": path}) != {"path": path}:
+                raise ValueError(
+                    f"`algorithm: {path}` needs another name; write it as a section with `path` "
+                    "under `algorithms`"
+                )
+            others[name] = {"path": path}
+        if others == (value.get("algorithms") or {}):
+            return value
+
+        def named(one: object) -> object:
+            return one.rpartition(":")[2] if isinstance(one, str) and ":" in one else one
+
+        value = {**value, "algorithms": others}
+        if "algorithm" in value:
+            value["algorithm"] = named(value["algorithm"])
+        if compared:
+            value["compare"] = {**compare, "algorithm": [named(one) for one in compared]}
+        return value
+
+    @property
+    def injection(self) -> Inject | None:
+        """The section `model.inject` of the run, also if only some of its trials inject."""
+        values: tuple[object, ...] = self.compare.get("model.inject", ())
+        compared = next((one for one in values if one), None)
+        if self.model.inject is not None or compared is None:
+            return self.model.inject
+        return Inject() if compared is True else Inject.model_validate(compared)
 
     @property
     def seed_list(self) -> tuple[int, ...]:

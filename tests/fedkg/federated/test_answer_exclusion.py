@@ -71,7 +71,7 @@ def test_outliers_are_those_of_plain_loops(values: Answers, threshold: float) ->
     """Of more models than answer at the same time, too."""
     rows = torch.zeros(4, 1, dtype=torch.float64)
     data = Clients(names=("server",), x=(rows,), y=(torch.zeros(4, 3, dtype=torch.float64),))
-    problem = Problem(model=Constants(), loss=SquaredError(), clients=data, root=data)
+    problem = Problem(model=Constants(), loss=SquaredError(), clients=data, server_data=data)
     params = {"w": torch.tensor(values, dtype=torch.float64)}
     found = AnswerExclusion(threshold=threshold).outliers(problem, params)
     assert set(found) == plain_outliers(values, threshold)
@@ -88,7 +88,7 @@ def detection(attack: Attack | None = None) -> Problem:
         model=MLP(inputs=3, hidden=(6,), outputs=1),
         loss=BinaryCrossEntropy(),
         clients=Clients(names=tuple(f"site_{i}" for i in range(len(SIZES))), x=xs[:-1], y=ys[:-1]),
-        root=Clients(names=("server",), x=xs[-1:], y=ys[-1:]),
+        server_data=Clients(names=("server",), x=xs[-1:], y=ys[-1:]),
         attack=attack,
     )
 
@@ -217,7 +217,7 @@ def test_algorithms_without_comparable_updates_are_rejected(algorithm, said: str
 def test_it_needs_rows_of_the_server_and_no_privacy_of_clients() -> None:
     algorithm = replace(fedavg(), exclusion=AnswerExclusion())
     with pytest.raises(JobError, match="has no rows on which to compare answers"):
-        next(train(replace(detection(), root=None), algorithm, SETTINGS))
+        next(train(replace(detection(), server_data=None), algorithm, SETTINGS))
     promise = Protection(unit="client", clip=1.0, delta=1e-3, noise=1.0)
     private = protected(algorithm, promise, detection().clients.samples, SETTINGS)
     with pytest.raises(JobError, match="no bound"):
