@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from lark import Lark
 
 from fedkg_compiler.cache_location import keep_entry
 from fedkg_compiler.frontends.fkg.syntax import grammar
@@ -23,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_second_process_builds_no_parser(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = grammar.statement_parser.__wrapped__()
     assert len(list(cache.iterdir())) == 1
-    monkeypatch.setattr(grammar, "Lark", type("Loaded", (), {"load": grammar.Lark.load}))
+    monkeypatch.setattr(grammar, "Lark", type("Loaded", (), {"load": Lark.load}))
     loaded = grammar.statement_parser.__wrapped__()
     assert loaded.parse(TEXT) == built.parse(TEXT)
     assert list(map(repr, loaded.terminals)) == list(map(repr, built.terminals))

@@ -67,7 +67,7 @@ def restore_literal(text: str, language: str | None, datatype: URIRef | None) ->
 
 def restore_record(kind: type, values: Sequence[object]) -> object:
     """A frozen dataclass with slots; the default of Python looks up its fields for each object."""
-    found = object.__new__(kind)
+    found: object = object.__new__(kind)
     for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
         object.__setattr__(found, name, value)
     return found
@@ -88,8 +88,9 @@ class _Pickler(pickle.Pickler):
             case Literal():
                 return restore_literal, (str(obj), obj.language, obj.datatype)
             case _ if type(obj) in _RECORDS:
-                values = [getattr(obj, name) for name in type(obj).__slots__]
-                return restore_record, (type(obj), values)
+                kind: Any = type(obj)
+                values = [getattr(obj, name) for name in kind.__slots__]
+                return restore_record, (kind, values)
             case _:
                 return NotImplemented
 
