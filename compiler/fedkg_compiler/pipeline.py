@@ -658,7 +658,9 @@ def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract
     if sources.graph is None:
         return contract
     columns = tuple(
-        column.model_copy(update={"alternatives": sources.graph.alternative_columns(column.source)})
+        column.model_copy(update={"alternatives": others})
+        if (others := sources.graph.alternative_columns(column.source))
+        else column
         for column in contract.columns
     )
     return contract.model_copy(update={"columns": columns})

@@ -84,12 +84,12 @@ class AnswerExclusion:
 
 def _answer(problem: Problem, params: Params) -> Tensor:
     """The answers [C, B * H] of models to rows of the server, float64."""
-    if problem.root is None:
+    if problem.server_data is None:
         raise JobError(
             "the server has no rows on which to compare answers",
             help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another exclusion",
         )
-    x = problem.root.x[0]
+    x = problem.server_data.x[0]
     x = x[:: max(1, -(-len(x) // MOST_ROWS))].to(next(iter(params.values())).dtype)
     parts = zip(*(torch.split(value, TOGETHER) for value in params.values()), strict=True)
     raw = torch.cat(

@@ -138,12 +138,12 @@ class OnlyOne:
 def test_who_is_left_out_follows_from_the_answers_of_each_update() -> None:
     """The answers of each update are those of the global model if only this client counts."""
     problem, settings = detection(ATTACK), replace(SETTINGS, rounds=1)
-    assert problem.root is not None
+    assert problem.server_data is not None
     answers = []
     for size in SIZES:
         algorithm = replace(fedavg(), weighting=OnlyOne(size / sum(SIZES)))
         [(state, _)] = train(problem, algorithm, settings)
-        raw = problem.model.apply(state.models, problem.root.x[0][::3])[0, :, 0]
+        raw = problem.model.apply(state.models, problem.server_data.x[0][::3])[0, :, 0]
         answers.append([1 / (1 + math.exp(-one)) for one in raw.tolist()])
     expected = plain_outliers(answers)
     assert expected >= {1, 4}

@@ -801,7 +801,8 @@ def _sensor_or_property_place(
     ):
         key = sources.graph.key_of(fact.entity)
     elif fact.entity is not None or owner is None:
-        return replace(_column(fact, shown, sources, span), shared=fact.entity is None)
+        place = _column(fact, shown, sources, span)
+        return replace(place, shared=True) if fact.entity is None else place
     if key is None:
         without.append(shown)
         return NOWHERE
