@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from fedkg.jobs.schema.job import Job
+    from fedkg.pack import Pack
 
 FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
@@ -106,7 +107,6 @@ def create_federation(
         UsageError: the folder exists, or the address or a name is wrong.
         JobError, FedkgError: the job or its rules are wrong.
     """
-    from fedkg.jobs.rule_pack import load_rules
     from fedkg.pack import save
 
     host, _ = split_address(address)
@@ -114,8 +114,7 @@ def create_federation(
         raise UsageError(f"{folder} exists already", help="choose another folder")
     for name in sites:
         _check_name(name)
-    found = _read_job_of_sites(job, sites)
-    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    title, names, pack = _plan(job, sites)
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(
             "a federation needs at least two sites with different names",
@@ -124,14 +123,8 @@ def create_federation(
         )
     for name in names:
         _check_name(name)
-    if found.model.path or found.model.graph:
-        raise JobError(
-            f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
-            help="use a model that fedkg has: model: {name: mlp}",
-        )
-    pack, _ = load_rules(found)
     federation = Federation(
-        name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
+        name=title or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
     )
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
@@ -350,6 +343,51 @@ def _check_name(name: str) -> None:
             expected="letters, digits, - and _; at most 64",
             received=name,
         )
+
+
+def _plan(job: Path, sites: Sequence[str]) -> tuple[str, list[str], Pack]:
+    """The name of a job, its sites and its rules.
+
+    Args:
+        job: the job file.
+        sites: the names of the sites; empty: those of the job.
+
+    Raises:
+        JobError, FedkgError: the job or its rules are wrong, or sites cannot run it.
+    """
+    from fedkg.jobs.causes.job_file import is_causes_job
+    from fedkg.jobs.rule_pack import load_rules
+
+    if job.is_file() and is_causes_job(job):
+        return _plan_discovery(job, sites)
+    found = _read_job_of_sites(job, sites)
+    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    if found.model.path or found.model.graph:
+        raise JobError(
+            f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
+            help="use a model that fedkg has: model: {name: mlp}",
+        )
+    pack, _ = load_rules(found)
+    return found.name, names, pack
+
+
+def _plan_discovery(job: Path, sites: Sequence[str]) -> tuple[str, list[str], Pack]:
+    """The same for a causal discovery."""
+    from fedkg.deploy.job_files import reject_pooled_measurements
+    from fedkg.jobs.causes.job_file import read_causes_job
+    from fedkg.jobs.causes.run import compile_causes
+    from fedkg.jobs.initial_files import ELSEWHERE
+
+    found = read_causes_job(job, [f"data.sites_file={ELSEWHERE}"])
+    reject_pooled_measurements(found)
+    names = list(found.clients) or list(sites)
+    if sites and set(sites) != set(names):
+        raise UsageError(
+            f"{job}: `clients` and --sites differ",
+            expected=", ".join(names),
+            received=", ".join(sites),
+        )
+    return found.name, names, compile_causes(found)
 
 
 def _read_job_of_sites(job: Path, sites: Sequence[str]) -> Job:

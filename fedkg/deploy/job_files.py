@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FederationError, JobError
+from fedkg.jobs.causes.job_file import CausesJob, parse_causes_job
 from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.schema.data_section import TABLE_SET
@@ -89,7 +90,9 @@ class JobFiles:
 
     def listed_sites(self) -> dict[str, dict[str, Any]]:
         """The sites that the job lists, with their fields. `Any`: YAML."""
-        sites = self.document.get("sites")
+        sites = self.document.get("clients" if self.is_discovery else "sites")
+        if self.is_discovery:
+            return {str(name): {} for name in sites or ()}
         if isinstance(sites, Mapping):
             return {str(name): dict(own or {}) for name, own in sites.items()}
         return {str(name): {} for name in sites} if isinstance(sites, list) else {}
@@ -114,6 +117,28 @@ class JobFiles:
         """
         job = self._job(self.folder.resolve() / ELSEWHERE, sites)
         reject_pooled_rows(job, plan_trials(job), self.pack)
+        return job
+
+    @property
+    def is_discovery(self) -> bool:
+        """Whether the job is a causal discovery."""
+        return self.document.get("kind") == "causes"
+
+    def causes_job(self, sites_file: Path | None = None) -> CausesJob:
+        """The causal discovery.
+
+        Args:
+            sites_file: of one site; None: the job over all sites, none of whose tables it names.
+
+        Raises:
+            JobError: the job is wrong, or needs the measurements of all sites in one place.
+        """
+        place = sites_file or self.folder / ELSEWHERE
+        data = {**(self.document.get("data") or {}), "sites_file": str(place.resolve())}
+        document = {**self.document, "data": data}
+        document.pop("pack", None)
+        job = parse_causes_job(document, str(self.folder / JOB_FILE))
+        reject_pooled_measurements(job)
         return job
 
     def _job(self, sites_file: Path, sites: Mapping[str, Mapping[str, Any]]) -> Job:
@@ -147,6 +172,48 @@ def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> 
     found = next(_find_pooled_rows(job, configs, pack), None)
     if found is not None:
         raise _pooled(*found)
+
+
+def reject_pooled_measurements(job: CausesJob) -> None:
+    """Raise JobError if a causal discovery needs the measurements of several sites in one place.
+
+    The message names the first such field and what to use instead.
+    """
+    found = next(_find_pooled_measurements(job), None)
+    if found is not None:
+        raise _pooled(*found)
+
+
+def _find_pooled_measurements(job: CausesJob) -> Iterator[tuple[str, str]]:
+    """Reasons and alternatives."""
+    mode = job.learning.mode
+    if mode == "sequential":
+        yield (
+            f"`learning.mode: {mode}` exchanges a message for every step of every epoch",
+            "`mode: batch`, with one message each way in an epoch",
+        )
+    if mode == "closed_form":
+        yield (
+            f"`learning.mode: {mode}` multiplies measurements of a site by states of the others",
+            "`mode: batch`, which comes to rest at the same point",
+        )
+    if job.correlation:
+        yield (
+            f"`correlation: {job.correlation:g}` compares measurements of different sites",
+            "`correlation: 0`: each site chooses its measurements by `clients`",
+        )
+    if job.precedence:
+        yield (
+            "`precedence: true` compares measurements of different sites",
+            "`precedence: false`",
+        )
+    if job.centralised:
+        yield "`centralised: true` pools the measurements of all sites", "`centralised: false`"
+    if any(job.federation.choices().values()):
+        yield (
+            "a causal discovery needs the states of all sites in every epoch",
+            "leave out `federation.quorum`, `oversampling` and `late`",
+        )
 
 
 def _pooled(reason: str, instead: str) -> JobError:

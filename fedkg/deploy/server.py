@@ -17,6 +17,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import SAMPLES, START
 from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
 from fedkg.deploy.message import Message
@@ -45,6 +46,7 @@ from fedkg.federated import Clients, ServerState
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
 from fedkg.federated.temporal.shared_samples import Inferred, of_shared
+from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_graphs import GraphCache
@@ -79,8 +81,8 @@ RUN = "run"
 
 def run_server(
     folder: Path, transport: Transport, *, on_event: Listener = ignore_event, report: bool = True
-) -> Run:
-    """Train the job of a federation over its sites.
+) -> Run | CausesRun:
+    """Train the job of a federation over its sites, or discover causes between them.
 
     The server opens no table of a site. The run folder has the content that `fedkg run` writes for
     the same job and tables. An existing run continues from its last round.
@@ -100,6 +102,10 @@ def run_server(
     names, contract = read_site_names(folder, files), files.contract()
     wait_for_sites(contract, transport, names)
     sites = AskedSites(transport=transport, names=names, contract=contract)
+    if files.is_discovery:
+        discovered = run_discovery(folder, folder / RUN, files, sites)
+        _finish(sites)
+        return discovered
     prepared = describe_sites(files, sites)
     run = RunFolder(folder / RUN)
     try:
@@ -114,9 +120,14 @@ def run_server(
             )
     except Stopped as error:
         raise Stopped(error.message, help=f"fedkg server run {folder}") from error
-    with suppress(FederationError):  # the run is complete; a site that is gone keeps its notes
-        sites.ask_all({name: Message(kind="finish") for name in sites.names})
+    _finish(sites)
     return found
+
+
+def _finish(sites: AskedSites) -> None:
+    """Tell the sites that the run is complete; a site that is gone keeps its notes."""
+    with suppress(FederationError):
+        sites.ask_all({name: Message(kind="finish") for name in sites.names})
 
 
 def read_site_names(folder: Path, files: JobFiles) -> tuple[str, ...]:

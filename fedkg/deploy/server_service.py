@@ -20,6 +20,7 @@ from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
+    from fedkg.jobs.causes.run import CausesRun
     from fedkg.jobs.events import Event
 
 STATUS = "status.json"
@@ -129,7 +130,7 @@ def run_federation(
     *,
     wait: float,
     on_event: Callable[[Event], None] | None = None,
-) -> Run:
+) -> Run | CausesRun:
     """Start the SuperLink, wait for the sites, and train until the job is done.
 
     Args:
@@ -226,10 +227,15 @@ def save_status(folder: Path, status: ServerStatus) -> None:
 
 
 def describe_run(folder: Path) -> dict[str, Any] | None:
-    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it."""
+    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it, and
+    for a causal discovery, which has none.
+    """
+    from fedkg.deploy.job_files import JobFiles
     from fedkg.jobs.sweep.run_status import read_status as read_run
 
-    return read_run(folder / RUN).document() if (folder / RUN).is_dir() else None
+    if not (folder / RUN).is_dir() or JobFiles.read(folder).is_discovery:
+        return None
+    return read_run(folder / RUN).document()
 
 
 def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "") -> None:

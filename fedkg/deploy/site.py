@@ -78,7 +78,12 @@ def open_site(folder: Path) -> SiteHandler:
         UsageError, FederationError: the folder is not that of a site.
         JobError, PackError: its invitation cannot be read.
     """
-    return SiteAnswers(folder)
+    site = SiteAnswers(folder)
+    if not site.files.is_discovery:
+        return site
+    from fedkg.deploy.causes_site import CausesSite
+
+    return CausesSite(folder)
 
 
 class SiteAnswers:
@@ -110,12 +115,7 @@ class SiteAnswers:
             JobError, TableError: the site's tables do not fit the job.
         """
         message = Message.from_bytes(request, sender="the server")
-        answers = {
-            "describe": self._prepare(message),
-            "train": self.train,
-            "evaluate": self.evaluate,
-            "finish": self.finish,
-        }
+        answers = self.answers(message)
         if message.kind not in answers:
             raise FederationError(
                 f"site {self.name} received a request of an unknown kind",
@@ -133,10 +133,19 @@ class SiteAnswers:
                 help="install the same version of fedkg at the server and at all sites",
             ) from error
 
-    def _prepare(self, request: Message) -> Callable[[Message], Message]:
-        """What answers a step of the preparation."""
+    def answers(self, request: Message) -> dict[str, Callable[[Message], Message]]:
+        """What answers each kind of request; the preparation has steps."""
         steps = {"summary": self.describe, "join": self.join, "trial": self.share}
-        return steps.get(str(request.fields.get("step")), self.describe)
+        return {
+            "describe": steps.get(str(request.fields.get("step")), self.describe),
+            "train": self.train,
+            "evaluate": self.evaluate,
+            "finish": self.finish,
+        }
+
+    def list_files(self) -> dict[str, str]:
+        """Path and SHA-256 of the sites file and of the tables of this site."""
+        return dict(files_of_sites(str(self.sites_file), [self.name]))
 
     @cached_property
     def job(self) -> Job:
@@ -155,7 +164,7 @@ class SiteAnswers:
         path = self.folder / STATE / TABLES
         if not path.exists():
             return
-        begun, now = parse_json(path.read_bytes(), str(path)), dict(files_of_sites(self.job))
+        begun, now = parse_json(path.read_bytes(), str(path)), self.list_files()
         changed = next((file for file in begun if now.get(file) != begun[file]), None)
         if changed is not None:
             raise FederationError(
@@ -177,7 +186,7 @@ class SiteAnswers:
         Raises:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
-        _require_equal(self.name, self.files.identity, request.fields["identity"])
+        require_equal(self.name, self.files.identity, request.fields["identity"])
         self.require_same_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
@@ -208,9 +217,7 @@ class SiteAnswers:
     def join(self, request: Message) -> Message:
         """Prepare the training with the summary of all sites; what the rules say about the data."""
         found = JoinedSite(self, request)
-        tables = json.dumps(dict(files_of_sites(self.job)))
-        self._write(TABLES, tables.encode())
-        self._write(PREPARATION, request.to_bytes())
+        self.note_preparation(request)
         self._joined = found
         checks = check_fields(found.check_counts(), with_rows=self.shares_rows)
         return Message(kind=request.kind, fields={"checks": checks})
@@ -232,6 +239,26 @@ class SiteAnswers:
         (self.folder / STATE / TABLES).unlink(missing_ok=True)
         return Message(kind=request.kind, round=request.round)
 
+    def note_preparation(self, request: Message) -> None:
+        """Keep the server's preparation, and the checksums of the tables until the run ends."""
+        self._write(TABLES, json.dumps(self.list_files()).encode())
+        self._write(PREPARATION, request.to_bytes())
+
+    def read_preparation(self) -> Message:
+        """The server's last preparation, for a site process that is new.
+
+        Raises:
+            FederationError: there is none, or a table has changed since.
+        """
+        path = self.folder / STATE / PREPARATION
+        if not path.exists():
+            raise FederationError(
+                f"site {self.name} has not joined the training",
+                help="the server describes and joins all sites before it trains",
+            )
+        self.require_same_tables()
+        return Message.from_bytes(path.read_bytes(), sender=f"{path} of site {self.name}")
+
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file of the site's state as a whole."""
         path = self.folder / STATE / name
@@ -244,15 +271,7 @@ class SiteAnswers:
     def joined(self) -> JoinedSite:
         """The prepared training, read from the state of the site if its process is new."""
         if self._joined is None:
-            path = self.folder / STATE / PREPARATION
-            if not path.exists():
-                raise FederationError(
-                    f"site {self.name} has not joined the training",
-                    help="the server describes and joins all sites before it trains",
-                )
-            self.require_same_tables()
-            sender = f"{path} of site {self.name}"
-            self._joined = JoinedSite(self, Message.from_bytes(path.read_bytes(), sender=sender))
+            self._joined = JoinedSite(self, self.read_preparation())
         return self._joined
 
 
@@ -428,7 +447,7 @@ class SiteExperiment(Experiment):
         return []
 
 
-def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+def require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
     """Raise FederationError if the server has another version, pack or job."""
     for what, value in own.items():
         if theirs.get(what) != value:

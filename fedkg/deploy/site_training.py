@@ -166,7 +166,7 @@ class SiteTraining:
         if unusable and not guard.usable(replace(updates, client_memory={})).rejected:
             [fields[UNUSABLE]] = unusable.values()  # the server cannot see it
         elif updates.client_memory:
-            receipt = request.fields["receipt"] if unusable else _receipt_of(request, tensors)
+            receipt = request.fields["receipt"] if unusable else receipt_of(request, tensors)
             if not unusable:
                 self._rows.write(receipt, updates.client_memory)
             fields["receipt"] = receipt
@@ -307,7 +307,7 @@ def _find_misfit(expected: Params, tensors: Mapping[str, Tensor]) -> str:
     return ""
 
 
-def _receipt_of(request: Message, answer: Params) -> str:
+def receipt_of(request: Message, answer: Params) -> str:
     """A receipt of the rows of an answer: of all that they follow from and the server knows."""
     before = {"receipt": request.fields.get("receipt")}
     whole = Message(
