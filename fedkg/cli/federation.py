@@ -48,6 +48,13 @@ def init(
         str,
         typer.Option("--sites", metavar="a,b,c", help="Names of the sites; default: of the job."),
     ] = "",
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run the Python code of `model.path` at the server, and put it into invitations.",
+        ),
+    ] = False,
 ) -> None:
     """Create a federation: compile its rules, create its keys, and write an invitation per site.
 
@@ -65,7 +72,9 @@ def init(
     )
 
     names = [name.strip() for name in sites.split(",") if name.strip()]
-    created = create_federation(job, folder, address=address, sites=names)
+    created = create_federation(
+        job, folder, address=address, sites=names, trust_code=trust_code
+    )
     for name in created.sites:
         print_line(f"{name}: send {folder / INVITATIONS / f'{name}.zip'}")
     print_line(
@@ -218,6 +227,13 @@ def join(
     share_rows: Annotated[
         bool, typer.Option("--share-rows", help="Hand rows to the server if the job asks for them.")
     ] = False,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run Python code of the invitation with your rights: it can read your table.",
+        ),
+    ] = False,
 ) -> None:
     """Accept an invitation: verify it, unpack it, and create the site's keys.
 
@@ -229,7 +245,12 @@ def join(
     from fedkg.deploy.federation import KEYS, compute_fingerprint, join_federation
 
     folder, site, signer = join_federation(
-        invitation, sites, folder, fingerprint=fingerprint, share_rows=share_rows
+        invitation,
+        sites,
+        folder,
+        fingerprint=fingerprint,
+        share_rows=share_rows,
+        trust_code=trust_code,
     )
     key = folder / KEYS / f"{site.name}.pub"
     if not fingerprint:

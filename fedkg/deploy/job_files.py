@@ -13,7 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
+from fedkg.deploy.federation import find_code
 from fedkg.errors import FederationError, JobError
+from fedkg.jobs.code_trust import list_files
 from fedkg.jobs.causes.job_file import CausesJob, parse_causes_job
 from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
@@ -66,12 +68,16 @@ class JobFiles:
     @property
     def identity(self) -> dict[str, str]:
         """What the server and its sites must have in common; the contract concerns the server."""
+        code = hashlib.sha256()
+        for file in find_code(self.folder):
+            code.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
         shared = {name: part for name, part in self.document.items() if name != "federation"}
         fields = json.dumps(shared, sort_keys=True, default=str)
         return {
             "fedkg": metadata.version("fedkg"),
             "pack": pack_digest(self.pack),
             "job": hashlib.sha256(fields.encode()).hexdigest(),
+            "code": code.hexdigest(),
         }
 
     def contract(self) -> RoundContract:
@@ -155,7 +161,22 @@ class JobFiles:
             "sites": {name: dict(own) for name, own in sites.items()},
         }
         document.pop("rules", None)
-        return parse_job(document, name=str(self.folder / JOB_FILE), base=self.folder)
+        job = parse_job(document, name=str(self.folder / JOB_FILE), base=self.folder)
+        self._reject_foreign_code(job)
+        return job
+
+    def _reject_foreign_code(self, job: Job) -> None:
+        """Raise JobError if the job imports code that is not in the signed folder: consent to run
+        code covers nothing else.
+        """
+        known = {file.resolve() for file in find_code(self.folder)}
+        for file in list_files(job):
+            if (self.folder / file).resolve() not in known:
+                raise JobError(
+                    f"{self.folder / JOB_FILE} imports {file}, which the invitation does not "
+                    "contain",
+                    help="do not take part, and ask the operator of the server",
+                )
 
 
 def own_settings(job: Job, name: str) -> dict[str, Any]:
@@ -240,9 +261,9 @@ def _find_pooled_rows(
         yield "`corrupt` changes labels of a site", "leave out `corrupt`"
     if job.theory is not None:
         yield "`theory` evaluates gradients on the rows of all sites", "leave out `theory`"
-    if job.model.graph is not None or job.model.path is not None:
+    if job.model.graph is not None:
         yield (
-            "`model.graph` and `model.path` name files that an invitation does not contain",
+            "`model.graph` names files that an invitation does not contain",
             "use another `model.kind`",
         )
     inferred = [one for one in pack.manifest.inferences if one.per == "run"]

@@ -110,7 +110,10 @@ def run_server(
     run = RunFolder(folder / RUN)
     try:
         if run.exists():
-            found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
+            # `federation init` has asked for the consent to run code.
+            found = resume(
+                run.path, on_event=on_event, report=report, create=prepared.open, trust_code=True
+            )
         else:
             configs = plan_trials(prepared.job)
             experiment = prepared.open(prepared.job, files.pack)

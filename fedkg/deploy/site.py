@@ -18,7 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.deploy.disclosures import SAMPLES
-from fedkg.deploy.federation import INVITATION, STATE, load_site
+from fedkg.deploy.federation import INVITATION, STATE, load_site, require_trusted_code
 from fedkg.deploy.job_files import JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.preparation import (
@@ -75,7 +75,8 @@ def open_site(folder: Path) -> SiteHandler:
     """The site of a folder that `fedkg site join` wrote; it answers one request at a time.
 
     Raises:
-        UsageError, FederationError: the folder is not that of a site.
+        UsageError, FederationError: the folder is not that of a site, or its invitation contains
+            code that the site may not run.
         JobError, PackError: its invitation cannot be read.
     """
     site = SiteAnswers(folder)
@@ -104,6 +105,7 @@ class SiteAnswers:
         site = load_site(folder)
         self.name, self.shares_rows = site.name, site.share_rows
         self.sites_file = folder / site.sites_file
+        require_trusted_code(folder / INVITATION, site.trust_code, f"site {site.name}: its invitation")
         self.files = JobFiles.read(folder / INVITATION)
         self._joined: JoinedSite | None = None
 
