@@ -276,6 +276,11 @@ def _find_pooled_rows(
         section, own = algorithm_section(config.job), config.job
         if own.augment.by != "none":
             yield "`augment` reads the series of all sites on one clock", "leave out `augment`"
+        if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
+            yield (
+                "`scoring.at: sites` sends the probe to all sites, and rows of sites are not public",
+                "`data.server_table`, a public table, or `scoring.at: server`",
+            )
         if section.exchange == "data":
             yield (
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",

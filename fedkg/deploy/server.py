@@ -29,6 +29,7 @@ from fedkg.deploy.preparation import (
     read_answer,
     require_equal_shapes,
     samples_of_server,
+    server_rows_of_table,
     summary_of,
     summary_parts,
     table_of_server_rows,
@@ -298,11 +299,11 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
-    request = Message(
-        kind="describe",
-        fields={"step": "join", "sites": settings, "summary": known, "training": training},
-        tensors=tensors,
-    )
+    asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
+    if own is not None and any(one.job.scoring.at == "sites" for one in plan_trials(job)):
+        asked["probe"], rows = server_rows_of_table(own)
+        tensors |= rows
+    request = Message(kind="describe", fields={"step": "join", **asked}, tensors=tensors)
     checks = sites.read_all(
         dict.fromkeys(sites.names, request), lambda one: counts_of(one.fields["checks"])
     )

@@ -29,6 +29,7 @@ from fedkg.deploy.preparation import (
     server_samples,
     summary_of,
     summary_parts,
+    table_of_server_rows,
 )
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
@@ -38,8 +39,9 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.experiment import Experiment, frames_by_site
 from fedkg.jobs.samples.job_tables import (
+    SERVER_NAME,
     TablePart,
     read_table_parts,
     summarise_table,
@@ -300,7 +302,10 @@ class JoinedSite:
         self._place = list(settings).index(site.name)
         self.job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
-        self._samples = self._prepare(summary, request.fields["training"])
+        probe = None
+        if "probe" in request.fields:
+            probe = table_of_server_rows(request.fields["probe"], request.tensors)
+        self._samples = self._prepare(summary, request.fields["training"], probe)
         pack = site.files.pack
         self._experiment = SiteExperiment(
             job=self.job,
@@ -313,12 +318,18 @@ class JoinedSite:
         self._experiment.prepare(list(self._configs.values()))
         self._trials: dict[str, tuple[Trial, SiteTraining]] = {}
 
-    def _prepare(self, summary: SiteSummary, training: Mapping[str, int]) -> Samples:
-        """The site's own samples; of other sites only their numbers."""
+    def _prepare(
+        self, summary: SiteSummary, training: Mapping[str, int], probe: TablePart | None
+    ) -> Samples:
+        """The site's own samples; of other sites only their numbers, of the server its public rows
+        if sites score their models on them.
+        """
         site, pack = self._site, self._site.files.pack
         use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
         if isinstance(site.part, TablePart):
             tables = {site.name: replace(site.part, use=use)}
+            if probe is not None:
+                tables[SERVER_NAME] = probe
             samples = table_samples(self.job, pack, tables, summary)
         else:
             parts = {site.name: replace(site.part, use=use)}
@@ -330,7 +341,7 @@ class JoinedSite:
         """Counts of the rules over inputs alone on all rows of the site's tables."""
         pack, frame = self._site.files.pack, self._samples.frame
         if frame is not None:
-            return count_frames(pack, [frame])
+            return count_frames(pack, frames_by_site(frame, [self._site.name]))
         return count_data_set(pack, self._samples.uncut_rows, self._site.job)
 
     def trial(self, name: str) -> tuple[Trial, SiteTraining]:

@@ -30,7 +30,7 @@ from fedkg.deploy.noisy_releases import NoisyReleases
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.deploy.secure_aggregation import SECURE, SecureSite
 from fedkg.errors import FederationError, JobError
-from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client.outgoing_updates import make_outgoing, score_own_models
 from fedkg.federated.client_state_store import ClientRows, FewRows
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.sequential import Sequential
@@ -159,6 +159,8 @@ class SiteTraining:
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             [updates] = Sequential().train(work, state, self._client)
             updates = make_outgoing(work, state, updates)
+            if work.settings.scores_at_sites:
+                updates = score_own_models(work, state, updates)
         offer = work.algorithm.start.offer(state, self._client)
         tensors = reply_tensors(work, updates, offer)
         fields: dict[str, str] = {}

@@ -18,7 +18,12 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client.outgoing_updates import (
+    has_scores,
+    make_outgoing,
+    score_own_models,
+    updated_models,
+)
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
@@ -125,6 +130,10 @@ def run_round(
             updates if updates.outgoing else make_outgoing(work, state, updates)
             for updates in trained
         )
+        if work.settings.scores_at_sites:
+            sent = (score_own_models(work, state, updates) for updates in sent)
+            if work.attackers is not None:
+                sent = work.attackers.change_scores(state, sent)
         stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
         stacks = by_client(stacks)
@@ -255,13 +264,10 @@ def _receive(
         samples = samples * torch.tensor(factors, dtype=samples.dtype, device=samples.device)
         received.late |= updates.late
     scores = None
-    if (
-        scorer is not None
-        and scorer.rows.count
-        and (settings.measure or algorithm.weighting.needs_scores)
-        and not settings.secure_aggregation  # no single update is here
-    ):
-        seen = _seen(work, state, updates)
+    if updates.violation is not None:
+        scores = ProbeScores(violation=updates.violation)
+    elif scorer is not None and has_scores(work) and not settings.scores_at_sites:
+        seen = updated_models(work, state, updates)
         scores = None if seen is None else scorer.score(seen)
     rows = None if scorer is None else scorer.rows
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
@@ -291,31 +297,6 @@ def _receive(
             validity,
             broken=algorithm.weighting.on_all_invalid == "error",
         )
-
-
-def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
-    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
-    at home what is at home.
-
-    If weights depend on it, the server uses its own: it sees no others. Otherwise None if layers
-    stay at sites elsewhere: models that no client uses are not measured.
-    """
-    sent = {name: updates.start[name] + value for name, value in updates.update.items()}
-    params = work.algorithm.local.point(sent)
-    home = (
-        {}
-        if work.algorithm.weighting.needs_scores
-        else {name: updates.client_memory.get(f"start/{name}") for name in state.models}
-    )
-    whole: Params = {}
-    for name, value in state.models.items():
-        own = home.get(name)
-        if name not in params and own is None and not work.algorithm.weighting.needs_scores:
-            return None
-        whole[name] = (
-            params[name] if name in params else value[updates.groups] if own is None else own
-        )
-    return whole
 
 
 def _note_scores(

@@ -47,6 +47,7 @@ def usable(updates: Updates) -> Updates:
         update={name: value[keep] for name, value in updates.update.items()},
         client_memory={name: value[keep] for name, value in updates.client_memory.items()},
         shared={name: value[keep] for name, value in updates.shared.items()},
+        violation=None if updates.violation is None else updates.violation[keep],
         rejected=rejected,
     )
 
