@@ -260,7 +260,10 @@ def _find_pooled_rows(
     if job.corrupt is not None:
         yield "`corrupt` changes labels of a site", "leave out `corrupt`"
     if job.theory is not None:
-        yield "`theory` evaluates gradients on the rows of all sites", "leave out `theory`"
+        yield (
+            "`theory` compares gradients of all sites at every model, which sites do not send",
+            "leave out `theory`; `fedkg run` measures it where all tables may be read",
+        )
     if job.model.graph is not None:
         yield (
             "`model.graph` names files that an invitation does not contain",
@@ -275,7 +278,11 @@ def _find_pooled_rows(
     for config in configs:
         section, own = algorithm_section(config.job), config.job
         if own.augment.by != "none":
-            yield "`augment` reads the series of all sites on one clock", "leave out `augment`"
+            yield (
+                "`augment` aligns the series of all sites on one clock",
+                "leave out `augment`; a job of `kind: causes` with `learning.mode: batch` finds "
+                "causes between sites",
+            )
         if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
             yield (
                 "`scoring.at: sites` sends the probe to all sites, and rows of sites are not public",
@@ -284,7 +291,7 @@ def _find_pooled_rows(
         if section.exchange == "data":
             yield (
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
-                "another algorithm",
+                "an algorithm that exchanges models, such as `fedavg`",
             )
         if own.model.inject is not None and own.model.inject.trust == "cross-validation":
             yield (
