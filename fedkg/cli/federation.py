@@ -72,9 +72,7 @@ def init(
     )
 
     names = [name.strip() for name in sites.split(",") if name.strip()]
-    created = create_federation(
-        job, folder, address=address, sites=names, trust_code=trust_code
-    )
+    created = create_federation(job, folder, address=address, sites=names, trust_code=trust_code)
     for name in created.sites:
         print_line(f"{name}: send {folder / INVITATIONS / f'{name}.zip'}")
     print_line(

@@ -143,19 +143,19 @@ def join_sites(job: CausesJob, files: JobFiles, sites: AskedSites) -> JoinedSite
         TableError, JobError: the sites have no common steps.
     """
 
-    def ask(step: str, **fields: Any) -> dict[str, Message]:
-        request = Message(kind="describe", fields={"step": step, **fields})
+    def ask(**fields: Any) -> dict[str, Message]:
+        request = Message(kind="describe", fields=fields)
         answers = sites.ask_all(dict.fromkeys(sites.names, request))
         return dict(zip(sites.names, answers, strict=True))
 
-    stated = ask("units", identity=files.identity)
+    stated = ask(step="units", identity=files.identity)
     units = merge_units(
         read_answer(name, one, lambda one: _read_units(one.fields["units"]))
         for name, one in stated.items()
     )
     clocks = {
         name: read_answer(name, one, lambda one: _read_clock(one.fields["clock"]))
-        for name, one in ask("clock", units=units).items()
+        for name, one in ask(step="clock", units=units).items()
     }
     place, contract = "the federation", files.pack.manifest.contract
     start, stop = find_common_times(place, clocks)
@@ -164,11 +164,11 @@ def join_sites(job: CausesJob, files: JobFiles, sites: AskedSites) -> JoinedSite
     if timed and contract.step is None:
         differences = [
             read_answer(name, one, _read_differences)
-            for name, one in ask("differences", units=units, start=start, stop=stop).items()
+            for name, one in ask(step="differences", units=units, start=start, stop=stop).items()
         ]
     step = find_step(clocks, contract, differences)
     steps = count_steps(place, start, stop, step)
-    answers = ask("join", units=units, start=start, step=step, steps=steps)
+    answers = ask(step="join", units=units, start=start, seconds=step, steps=steps)
     found = {
         name: read_answer(name, one, lambda one, name=name: _read_states(one, name, steps))
         for name, one in answers.items()

@@ -21,7 +21,6 @@ from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.deploy.site import SiteAnswers, require_equal
 from fedkg.deploy.site_training import receipt_of
-from fedkg.errors import FederationError
 from fedkg.granger.epoch_messages import ClientEpochs, estimate
 from fedkg.granger.kalman import Client, estimated
 from fedkg.jobs.causes.discovery import fit_clients
@@ -177,7 +176,7 @@ class JoinedClient:
             TableError, JobError, UsageError: the table does not fit the common steps or the job.
         """
         asked = request.fields
-        start, step, steps = float(asked["start"]), float(asked["step"]), int(asked["steps"])
+        start, step, steps = float(asked["start"]), float(asked["seconds"]), int(asked["steps"])
         series = site.read(asked["units"])
         read = SiteMeasurements(
             series={site.name: series},

@@ -432,7 +432,9 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
         )
     pack, _ = load_rules(found)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
-    return _Plan(name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found)))
+    return _Plan(
+        name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found))
+    )
 
 
 def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
@@ -460,7 +462,7 @@ def _plan_discovery(job: Path, sites: Sequence[str]) -> _Plan:
     from fedkg.jobs.causes.run import compile_causes
     from fedkg.jobs.initial_files import ELSEWHERE
 
-    found = read_causes_job(job, [f"data.sites_file={ELSEWHERE}"])
+    found = read_causes_job(job, sites_file=ELSEWHERE)
     reject_pooled_measurements(found)
     names = list(found.clients) or list(sites)
     if sites and set(sites) != set(names):

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.deploy.federation import find_code
 from fedkg.errors import FederationError, JobError
-from fedkg.jobs.code_trust import list_files
 from fedkg.jobs.causes.job_file import CausesJob, parse_causes_job
+from fedkg.jobs.code_trust import list_files
 from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.schema.data_section import TABLE_SET
@@ -224,10 +224,7 @@ def _find_pooled_measurements(job: CausesJob) -> Iterator[tuple[str, str]]:
             "`correlation: 0`: each site chooses its measurements by `clients`",
         )
     if job.precedence:
-        yield (
-            "`precedence: true` compares measurements of different sites",
-            "`precedence: false`",
-        )
+        yield ("`precedence: true` compares measurements of different sites", "`precedence: false`")
     if job.centralised:
         yield "`centralised: true` pools the measurements of all sites", "`centralised: false`"
     if any(job.federation.choices().values()):
@@ -280,12 +277,14 @@ def _find_pooled_rows(
         if own.augment.by != "none":
             yield (
                 "`augment` aligns the series of all sites on one clock",
-                "leave out `augment`; a job of `kind: causes` with `learning.mode: batch` finds "
-                "causes between sites",
+                (
+                    "leave out `augment`; a job of `kind: causes` with `learning.mode: batch` finds "
+                    "causes between sites"
+                ),
             )
         if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
             yield (
-                "`scoring.at: sites` sends the probe to all sites, and rows of sites are not public",
+                "`scoring.at: sites` shows all sites the probe, and rows of sites are not public",
                 "`data.server_table`, a public table, or `scoring.at: server`",
             )
         if section.exchange == "data":

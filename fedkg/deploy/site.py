@@ -107,7 +107,9 @@ class SiteAnswers:
         site = load_site(folder)
         self.name, self.shares_rows = site.name, site.share_rows
         self.sites_file = folder / site.sites_file
-        require_trusted_code(folder / INVITATION, site.trust_code, f"site {site.name}: its invitation")
+        require_trusted_code(
+            folder / INVITATION, site.trust_code, f"site {site.name}: its invitation"
+        )
         self.files = JobFiles.read(folder / INVITATION)
         self._joined: JoinedSite | None = None
 

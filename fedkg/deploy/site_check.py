@@ -107,7 +107,7 @@ def list_discovery_disclosures(site: CausesSite) -> tuple[Disclosure, ...]:
     step = find_step({site.name: clock}, contract, counts)
     steps = count_steps(str(site.sites_file), clock.first, clock.last, step)
     joined = JoinedClient.of(
-        site, Message(kind="describe", fields={**whole, "step": step, "steps": steps})
+        site, Message(kind="describe", fields={**whole, "seconds": step, "steps": steps})
     )
     told.append(joined.describe())
     known = training_steps(joined.job, steps)

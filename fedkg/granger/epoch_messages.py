@@ -62,8 +62,7 @@ class ClientEpochs:
         return np.asarray(theta + step / size, dtype=np.float64)
 
     def augment(self, theta: F64) -> F64:
-        """The augmented states h_c + theta y of the steps before those that are predicted, [N, P].
-        """
+        """The augmented states h_c + theta y before each step that is predicted, [N, P]."""
         before = self._before
         return np.asarray(self.states[before] + self.client.measurements[before] @ theta.T)
 
@@ -248,9 +247,7 @@ class ServerEpochs:
         known = self.before[:, drivers] @ causes[place][:, drivers].T
         return np.asarray(ahead - known, dtype=np.float64)
 
-    def _reject_divergence(
-        self, after: Progress, causes: F64, sizes: Sequence[float]
-    ) -> None:
+    def _reject_divergence(self, after: Progress, causes: F64, sizes: Sequence[float]) -> None:
         """Raise FedkgError if two steps or more have made eta_1 L_a + eta_2 L_s of a client larger
         than it was, which they never do if the recursion converges.
 

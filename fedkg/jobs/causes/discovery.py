@@ -114,21 +114,19 @@ def discover_causes(
     """Run the causal discovery. Raises UsageError, FedkgError as its parts do."""
     _reject_reserved_names([one.name for one in sources.models or sources.clients])
     whole, kept, notes = (
-        (list(sources.models), sources.clients, [])
-        if sources.models
-        else fit_clients(job, sources)
+        (list(sources.models), sources.clients, []) if sources.models else fit_clients(job, sources)
     )
     everything = series_of(whole, prior(causes, [client.name for client in whole]))
     known = training_steps(job, len(everything.states))
     by_messages = job.data.sites_file is not None and job.learning.mode == "batch"
     learning: LearningPlace = (
-        EpochsHere(job=job, everything=everything, known=known) if by_messages else LoopsHere(job=job)
+        EpochsHere(job=job, everything=everything, known=known)
+        if by_messages
+        else LoopsHere(job=job)
     )
     columns = {one.name: one for one in kept} if job.precedence else {}
     found = discover_in_states(job, everything, known, learning, columns)
-    return replace(
-        found, notes=(*sources.notes, *notes, *found.notes), truth=sources.truth
-    )
+    return replace(found, notes=(*sources.notes, *notes, *found.notes), truth=sources.truth)
 
 
 def discover_in_states(
@@ -343,7 +341,9 @@ class EpochsHere:
     ) -> tuple[float, ...]:
         """See `LearningPlace.measure_losses`."""
         sides = self._sides(begin, end)
-        found = [estimate(side, theta, theta) for side, theta in zip(sides, self._thetas, strict=True)]
+        found = [
+            estimate(side, theta, theta) for side, theta in zip(sides, self._thetas, strict=True)
+        ]
         return merge_losses(series, learnt, found, begin, end)
 
     def _sides(self, begin: int, end: int) -> list[ClientEpochs]:

@@ -143,8 +143,15 @@ def is_causes_job(path: Path) -> bool:
     return "kind" in document
 
 
-def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
+def read_causes_job(
+    path: str | Path, overrides: Sequence[str] = (), *, sites_file: str = ""
+) -> CausesJob:
     """Read a causal discovery job from a YAML file, with `--set` overrides and absolute paths.
+
+    Args:
+        path: the job file.
+        overrides: ``field=value`` texts.
+        sites_file: used in place of `data.sites_file`; empty: that of the job.
 
     Raises:
         UsageError: the file cannot be read, or an override has an invalid form.
@@ -154,6 +161,8 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
     text = read_job_text(path)
     base = path.resolve().parent
     document = apply_overrides(parse_yaml(text, str(path)), overrides, base)
+    if sites_file and isinstance(document.get("data", {}), Mapping):
+        document = {**document, "data": {**document.get("data", {}), "sites_file": sites_file}}
     job = parse_causes_job(document, str(path), field_lines(text))
 
     def absolute(text: str) -> str:

@@ -135,7 +135,7 @@ def test_a_job_cannot_name_code_outside_the_invitation(tmp_path, path):
     document = yaml.safe_load((server / "job.yaml").read_text())
     document["model"]["path"] = path
     (server / "job.yaml").write_text(yaml.safe_dump(document))
-    with pytest.raises(JobError, match="does not contain|installed package"):
+    with pytest.raises(JobError, match=r"does not contain|installed package"):
         JobFiles.read(server).site_job("graz", tmp_path / "sites.yaml")
 
 

@@ -69,9 +69,7 @@ def test_honest_scores_give_the_run_of_one_process(tmp_path, pack, algorithm):
     fields = {**at_server, "data": data, "pack": str(tmp_path / "rules.fkgpack")}
     usual = run_job(fields, out=tmp_path / "server" / "run", report=False).folder
     assert shares(usual) == shares(together)
-    told = [
-        one.tensors["violation"] for _, one in capture.answers if "violation" in one.tensors
-    ]
+    told = [one.tensors["violation"] for _, one in capture.answers if "violation" in one.tensors]
     assert len(told) == 3 * len(SIZES)
     assert all(one.shape == (2,) for one in told)
     for site in SIZES:
