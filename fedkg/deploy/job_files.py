@@ -185,6 +185,11 @@ def own_settings(job: Job, name: str) -> dict[str, Any]:
     return {field: value for field in SETTINGS if (value := getattr(site, field)) is not None}
 
 
+def sites_score(configs: Sequence[TrialConfig]) -> bool:
+    """Whether sites score their models in any trial, on a probe that the server sends them."""
+    return any(config.job.scoring.at == "sites" for config in configs)
+
+
 def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> None:
     """Raise JobError if a job needs the rows of several sites in one place.
 

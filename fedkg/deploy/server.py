@@ -19,7 +19,7 @@ from typing_extensions import override
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import SAMPLES, START
-from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
+from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles, sites_score
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
     Found,
@@ -300,7 +300,7 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
     asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
-    if own is not None and any(one.job.scoring.at == "sites" for one in plan_trials(job)):
+    if own is not None and sites_score(plan_trials(job)):
         asked["probe"], rows = server_rows_of_table(own)
         tensors |= rows
     request = Message(kind="describe", fields={"step": "join", **asked}, tensors=tensors)

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from fedkg._internal.threads import library_threads
 from fedkg.deploy.causes_site import CausesSite, JoinedClient
 from fedkg.deploy.disclosures import Disclosure, list_disclosures
-from fedkg.deploy.job_files import own_settings
+from fedkg.deploy.job_files import own_settings, sites_score
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
+from fedkg.deploy.preparation import check_fields, list_sent, server_rows_of_table, summary_parts
 from fedkg.deploy.private_rows import NO_RECEIPT
 from fedkg.deploy.site import JoinedSite, SiteAnswers
 from fedkg.errors import FedkgError
@@ -28,6 +29,7 @@ from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
 from fedkg.jobs.causes.measurements import training_steps
 from fedkg.jobs.causes.site_measurements import count_differences, count_steps, find_step
+from fedkg.jobs.samples.job_tables import TablePart
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
 from fedkg.jobs.training import deployed_models
@@ -205,17 +207,19 @@ def _check_discovery(site: CausesSite) -> Iterator[Finding]:
 
 def join_alone(site: SiteAnswers) -> JoinedSite:
     """The site as the only one of a federation."""
-    fields, tensors = summary_parts(site.summary)
-    alone = Message(
-        kind="describe",
-        fields={
-            "sites": {site.name: own_settings(site.job, site.name)},
-            "summary": fields,
-            "training": {site.name: site.summary.rows[TRAIN]},
-        },
-        tensors=tensors,
-    )
-    return JoinedSite(site, alone)
+    summary, tensors = summary_parts(site.summary)
+    fields = {
+        "sites": {site.name: own_settings(site.job, site.name)},
+        "summary": summary,
+        "training": {site.name: site.summary.rows[TRAIN]},
+    }
+    if isinstance(site.part, TablePart) and sites_score(plan_trials(site.job)):
+        # The server sends its probe later: a row of the site stands for it.
+        row = site.part.frame.take(np.arange(1))
+        stand_in = TablePart(frame=row, use=np.full(1, SERVER, dtype=np.int8))
+        fields["probe"], rows = server_rows_of_table(stand_in)
+        tensors |= rows
+    return JoinedSite(site, Message(kind="describe", fields=fields, tensors=tensors))
 
 
 def _check_rules(site: SiteAnswers) -> Iterator[Finding]:

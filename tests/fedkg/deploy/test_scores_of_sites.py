@@ -49,7 +49,8 @@ def shares(folder):
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["scfa", {"preset": "scfa", "aggregate": {"krum": {"attackers": 0, "keep": 2}}}]
+    "algorithm",
+    ["scfa", {"preset": "scfa", "aggregate": {"multi_krum": {"attackers": 0, "keep": 2}}}],
 )
 def test_honest_scores_give_the_run_of_one_process(tmp_path, pack, algorithm):
     """The server makes of them what it would make of its own; nothing else differs."""
@@ -78,15 +79,13 @@ def test_honest_scores_give_the_run_of_one_process(tmp_path, pack, algorithm):
 
 
 def test_layers_that_stay_at_a_site_enter_its_score(tmp_path, pack):
-    """The server alone would score with its own last layer."""
+    """The server has no such layers: alone, it measures nothing."""
     job = changed(
-        algorithm="own",
+        algorithm="fedrep",
         data=own_table(tmp_path),
+        model={"hidden": [5, 4]},
         scoring={"at": "sites"},
-        model={"private": ["layers.2."], "hidden": [5, 4]},
-        evaluation={"threshold": 0.5},
     )
-    job["algorithms"] = {"own": {"preset": "fedrep", "weighting": "scfa"}}
     write_tables(tmp_path / "whole")
     transport = write_federation(tmp_path, job, pack, share_rows=False)
     together = run_together(tmp_path, job, pack)
@@ -131,7 +130,7 @@ def test_an_inflated_score_adds_weight_except_with_robust_scfa(tmp_path, pack, r
     )
     section = {"preset": "scfa"}
     if robust:
-        section["aggregate"] = {"krum": {"attackers": 0, "keep": 3}}
+        section["aggregate"] = {"multi_krum": {"attackers": 0, "keep": 3}}
     base["algorithms"] = {"own": section}
     write_tables(tmp_path / "whole")
     (tmp_path / "rules.fkgpack").write_bytes(pack)
