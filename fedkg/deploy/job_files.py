@@ -282,10 +282,7 @@ def _find_pooled_rows(
         if own.augment.by != "none":
             yield (
                 "`augment` aligns the series of all sites on one clock",
-                (
-                    "leave out `augment`; a job of `kind: causes` with `learning.mode: batch` finds "
-                    "causes between sites"
-                ),
+                "leave out `augment`; jobs of `kind: causes` find causes between sites",
             )
         if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
             yield (
