@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,21 +171,17 @@ def join_sites(job: CausesJob, files: JobFiles, sites: AskedSites) -> JoinedSite
     steps = count_steps(place, start, stop, step)
     answers = ask(step="join", units=units, start=start, seconds=step, steps=steps)
     found = {
-        name: read_answer(name, one, lambda one, name=name: _read_states(one, name, steps))
+        name: read_answer(name, one, partial(_read_joined, name=name, steps=steps))
         for name, one in answers.items()
     }
-    fields = [one.fields for one in answers.values()]
-    first = fields[0]["time_range"]
+    each = list(found.values())
     return JoinedSites(
-        clients=tuple(client for client, _ in found.values()),
-        states=np.ascontiguousarray(np.concatenate([one for _, one in found.values()], axis=1)),
+        clients=tuple(one.client for one in each),
+        states=np.ascontiguousarray(np.concatenate([one.states for one in each], axis=1)),
         timed=timed,
-        outside={
-            name: read_answer(name, one, lambda one: int(one.fields["outside"]))
-            for name, one in answers.items()
-        },
-        interpolated=sum(int(one["interpolated"]) for one in fields),
-        time_range=None if first is None else (str(first[0]), str(first[1])),
+        outside={name: one.outside for name, one in found.items()},
+        interpolated=sum(one.interpolated for one in each),
+        time_range=each[0].time_range,
     )
 
 
@@ -240,9 +237,7 @@ class EpochsAtSites:
         for m, (name, answer) in enumerate(zip(self.sites.names, answers, strict=True)):
             place = series.places[m]
             shape = (end - begin, place.stop - place.start)
-            receipt, one = read_answer(
-                name, answer, lambda one, shape=shape: _read_estimates(one, shape)
-            )
+            receipt, one = read_answer(name, answer, partial(_read_estimates, shape=shape))
             self._receipts[name] = receipt
             found.append(one)
         return found
@@ -310,29 +305,45 @@ def _read_differences(answer: Message) -> dict[float, int]:
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def _read_states(answer: Message, name: str, steps: int) -> tuple[Client, F64]:
-    """The filter of a site and its states [T, P]."""
-    states = answer.tensors["states"].numpy()
-    measurements, size = int(answer.fields["measurements"]), states.shape[1]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Joined:
+    """What one site tells when it joins; see `JoinedSites`."""
+
+    client: Client
+    states: F64
+    outside: int
+    interpolated: int
+    time_range: tuple[str, str] | None
+
+
+def _read_joined(answer: Message, *, name: str, steps: int) -> _Joined:
+    states, asked = answer.tensors["states"].numpy(), answer.fields
+    measurements, size = int(asked["measurements"]), states.shape[1]
     if states.shape != (steps, size) or not 1 <= size <= measurements <= MOST_MEASUREMENTS:
         raise ValueError(f"states of shape {list(states.shape)} of {measurements} measurements")
     if states.dtype != np.float64 or not np.isfinite(states).all():
         raise ValueError("states that are not finite numbers of float64")
-    client = known_to_server(
-        name,
-        answer.tensors["dynamics"].numpy(),
-        answer.tensors["filter"].numpy(),
-        measurements=measurements,
-        steps=steps,
+    times = asked["time_range"]
+    return _Joined(
+        client=known_to_server(
+            name,
+            answer.tensors["dynamics"].numpy(),
+            answer.tensors["filter"].numpy(),
+            measurements=measurements,
+            steps=steps,
+        ),
+        states=states,
+        outside=int(asked["outside"]),
+        interpolated=int(asked["interpolated"]),
+        time_range=None if times is None else (str(times[0]), str(times[1])),
     )
-    return client, states
 
 
 MOST_MEASUREMENTS = 1 << 20
 """Largest number of measurements that a site may claim."""
 
 
-def _read_estimates(answer: Message, shape: tuple[int, int]) -> tuple[str, Estimates]:
+def _read_estimates(answer: Message, *, shape: tuple[int, int]) -> tuple[str, Estimates]:
     """The receipt and the estimates of a site."""
     augmented, sums = answer.tensors["augmented"].numpy(), answer.tensors["sums"]
     receipt = answer.fields["receipt"]

@@ -126,7 +126,7 @@ def run_round(
         trained = executor.train(work, state, clients)
         if work.attackers is not None:
             trained = work.attackers.change(state, trained)
-        sent = (
+        sent: Iterator[Updates] = (
             updates if updates.outgoing else make_outgoing(work, state, updates)
             for updates in trained
         )
