@@ -14,7 +14,7 @@ from typing import Literal
 Aggregates = Literal["mean", "trimmed_mean", "krum", "fltrust", "blocks", "other"]
 Locals = Literal["sgd", "scaffold", "scaffnew", "two_phases", "blocks", "other"]
 Exchange = Literal["models", "none", "data"]
-Attacks = Literal["none", "labels", "update", "model"]
+Attacks = Literal["none", "labels", "update", "model", "score"]
 AttackKind = Literal[
     "flipped_labels",
     "constant_label",
@@ -24,6 +24,7 @@ AttackKind = Literal[
     "replayed_update",
     "constant_model",
     "rule_satisfying_model",
+    "inflated_score",
 ]
 ATTACKS: Mapping[AttackKind, Attacks] = {
     "flipped_labels": "labels",
@@ -34,9 +35,10 @@ ATTACKS: Mapping[AttackKind, Attacks] = {
     "replayed_update": "model",
     "constant_model": "model",
     "rule_satisfying_model": "model",
+    "inflated_score": "score",
 }
-"""What each simulated attack changes: labels, an update whatever it is, or the model that an update
-leads to."""
+"""What each simulated attack changes: labels, an update whatever it is, the model that an update
+leads to, or the score that a client tells."""
 
 
 def count_attackers(share: float, population: int) -> int:
@@ -89,7 +91,7 @@ class AlgorithmChoices:
         scored_shares: whether the aggregate scales its shares by the rules' scores (robust SCFA).
         score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
-            or the model that it leads to.
+            the model that it leads to, or the score that they tell.
         attackers_are_majority: whether more than half of all clients attack.
         partial_rounds: whether a round may end without some of its participants.
         late_updates: whether updates count in a later round than the one that they were made for.

@@ -53,6 +53,13 @@ def init(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="All sites are on this computer, without keys.")
     ] = False,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run the Python code of `model.path` at the server, and put it into invitations.",
+        ),
+    ] = False,
 ) -> None:
     """Create a federation: compile its rules, create its keys, and write an invitation per site.
 
@@ -79,7 +86,9 @@ def init(
         simulated = create_simulation(job, folder)
         print_line(f"{count(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}")
         return
-    created = create_federation(job, folder, address=address, sites=_read_names(sites))
+    created = create_federation(
+        job, folder, address=address, sites=_read_names(sites), trust_code=trust_code
+    )
     for name in created.sites:
         print_line(f"{name}: send {folder / INVITATIONS / f'{name}.zip'}")
     print_line(
@@ -366,6 +375,13 @@ def join(
         bool,
         typer.Option("--accept-rule-changes", help="Use new rules of the server without asking."),
     ] = False,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run Python code of the invitation with your rights: it can read your table.",
+        ),
+    ] = False,
 ) -> None:
     """Accept an invitation: verify it, unpack it, and create the site's keys.
 
@@ -383,6 +399,7 @@ def join(
         fingerprint=fingerprint,
         share_rows=share_rows,
         accept_rule_changes=accept_rule_changes,
+        trust_code=trust_code,
     )
     key = folder / KEYS / f"{site.name}.pub"
     if not fingerprint:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fedkg.deploy.secure_aggregation import MASKED
 from fedkg.errors import JobError
+from fedkg.federated.client.outgoing_updates import has_scores
 from fedkg.federated.client.per_client_settings import rate_for, steps_for
 from fedkg.federated.client.wire_precision import TYPES, wire_of
 from fedkg.federated.executors.protocol import Updates, Work, client_context
@@ -38,7 +39,7 @@ steps of the round.
 SENT_JOINTS = ("local", "before")
 """The steps with a memory at the server that clients need; it is of no single client."""
 
-UPDATE, SHARED, LOSS, GROUP = "update/", "shared/", "loss", "group"
+UPDATE, SHARED, LOSS, GROUP, VIOLATION = "update/", "shared/", "loss", "group", "violation"
 """Names, or what is before the names, of tensors that a site sends."""
 
 UNUSABLE = "unusable"
@@ -142,6 +143,8 @@ def reply_tensors(work: Work, updates: Updates, offer: Offer) -> Params:
     if wire is not None:
         tensors = {name: value.to(TYPES[wire]) for name, value in tensors.items()}
     tensors[LOSS] = updates.loss[0]
+    if updates.violation is not None:
+        tensors[VIOLATION] = updates.violation[0]
     if offer.groups is None:
         tensors[GROUP] = updates.groups[0]
     return tensors
@@ -182,8 +185,17 @@ def derive_reply(work: Work, state: ServerState) -> Params:
         update=outcome.update,
         loss=torch.zeros(1, dtype=work.pool.x.dtype),
         shared=outcome.shared,
+        violation=_violation(work),
     )
     return reply_tensors(work, updates, offer)
+
+
+def _violation(work: Work) -> Tensor | None:
+    """The form of the score that a client tells, [1, M]; None if it tells none."""
+    scorer = work.problem.scorer
+    if scorer is None or not work.settings.scores_at_sites or not has_scores(work):
+        return None
+    return torch.zeros((1, scorer.rows.count), dtype=torch.float64)
 
 
 def _sent(work: Work, state: ServerState) -> Params:
@@ -252,6 +264,11 @@ def _meaning_up(work: Work, name: str) -> str:
             "the mean objective of the local steps"
             if budget is None
             else "not a number: the objective is private"
+        )
+    if name == VIOLATION:
+        return (
+            "for each bound row of a rule, the share of probe rows that the site's own model"
+            " violates, by its own account"
         )
     if name == GROUP:
         return "which of the server's models has the least loss on the site's samples"

@@ -103,16 +103,23 @@ class Site:
         sites_file: the sites file with the description of the site's table.
         share_rows: whether the site may hand rows to the server, if the job asks for them.
         accept_rule_changes: whether new rules of the server need no confirmation.
+        trust_code: whether the site may run Python code of the invitation.
     """
 
     name: str
     sites_file: str
     share_rows: bool = False
     accept_rule_changes: bool = False
+    trust_code: bool = False
 
 
 def create_federation(
-    job: Path, folder: Path, *, address: str = DEFAULT_ADDRESS, sites: Sequence[str] = ()
+    job: Path,
+    folder: Path,
+    *,
+    address: str = DEFAULT_ADDRESS,
+    sites: Sequence[str] = (),
+    trust_code: bool = False,
 ) -> Federation:
     """Create the folder of a federation with keys, certificates and an invitation for each site.
 
@@ -121,20 +128,22 @@ def create_federation(
         folder: a new folder.
         address: HOST:PORT on which sites reach the server.
         sites: the names of the sites; by default those of the job.
+        trust_code: whether Python code that the job imports may run at the server; invitations
+            then contain it.
 
     Raises:
-        UsageError: the folder exists, or the address or a name is wrong.
+        UsageError: the folder exists, the address or a name is wrong, or the job imports code
+            without `trust_code`.
         JobError, FedkgError: the job or its rules are wrong.
     """
-    from fedkg.jobs.rule_pack import load_rules
 
     host, _ = split_address(address)
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder")
     for name in sites:
         check_site_name(name)
-    found = _read_job_of_sites(job, sites)
-    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    plan = _plan(job, sites, trust_code)
+    names = plan.sites
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(
             "a federation needs at least two sites with different names",
@@ -143,16 +152,12 @@ def create_federation(
         )
     for name in names:
         check_site_name(name)
-    if found.model.path or found.model.graph:
-        raise JobError(
-            f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
-            help="use a model that fedkg has: model: {name: mlp}",
-        )
-    pack, _ = load_rules(found)
     federation = Federation(
-        name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
+        name=plan.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
     )
-    with new_federation_folder(folder, job, pack, federation) as partial:
+    with new_federation_folder(folder, job, plan.pack, federation) as partial:
+        for file in plan.code:
+            shutil.copy(file, partial / file.name)
         keys = partial / KEYS
         keys.mkdir(mode=0o700)
         _create_certificates(keys, host)
@@ -232,6 +237,7 @@ def join_federation(
     fingerprint: str = "",
     share_rows: bool = False,
     accept_rule_changes: bool = False,
+    trust_code: bool = False,
 ) -> tuple[Path, Site, str]:
     """Verify an invitation, unpack it into a new folder and create the key pair of the site.
 
@@ -243,12 +249,14 @@ def join_federation(
             invitation is only compared with its own key, which detects damage but no forgery.
         share_rows: see `Site`.
         accept_rule_changes: see `Site`.
+        trust_code: see `Site`.
 
     Returns:
         The site's folder, the site, and the fingerprint of the key that signed the invitation.
 
     Raises:
-        UsageError: a file is missing, or the folder exists.
+        UsageError: a file is missing, the folder exists, or the invitation contains code without
+            `trust_code`.
         FederationError: the invitation is damaged, forged or signed by another key.
         TableError: the sites file does not describe the site.
     """
@@ -261,11 +269,13 @@ def join_federation(
         signer = verify_invitation(unpacked, fingerprint)
         name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
         check_site_name(name)
+        require_trusted_code(unpacked, trust_code, f"the invitation {invitation}")
         site = Site(
             name=name,
             sites_file=str(sites_file.resolve()),
             share_rows=share_rows,
             accept_rule_changes=accept_rule_changes,
+            trust_code=trust_code,
         )
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
@@ -282,6 +292,25 @@ def join_federation(
             shutil.rmtree(folder)
             raise
     return folder, site, signer
+
+
+def require_trusted_code(folder: Path, trusted: bool, what: str) -> None:
+    """Raise UsageError if an unpacked invitation contains Python code that may not run.
+
+    Args:
+        folder: the unpacked invitation.
+        trusted: whether its code may run.
+        what: the invitation, for the message.
+    """
+    code = find_code(folder)
+    if code and not trusted:
+        raise UsageError(
+            f"{what} contains Python code that this site would run: "
+            + ", ".join(file.name for file in code),
+            expected="the consent of the site's operator: the code can read all that you can read",
+            help="unzip the invitation and read the code; if you trust it and the operator of the "
+            "server, use `fedkg site join --trust-code`",
+        )
 
 
 def verify_invitation(folder: Path, fingerprint: str = "") -> str:
@@ -309,6 +338,11 @@ def verify_invitation(folder: Path, fingerprint: str = "") -> str:
         )
     verify_folder(folder, [key])
     return found
+
+
+def find_code(folder: Path) -> list[Path]:
+    """The Python files of the job in the folder of a server, or in an invitation."""
+    return sorted(folder.glob("*.py"))
 
 
 def compute_fingerprint(key: Path) -> str:
@@ -348,6 +382,7 @@ def load_site(folder: Path) -> Site:
             sites_file=str(document["sites_file"]),
             share_rows=document.get("share_rows") is True,  # consent is never guessed
             accept_rule_changes=document.get("accept_rule_changes") is True,
+            trust_code=document.get("trust_code") is True,
         )
     except (KeyError, TypeError) as error:
         raise FederationError(
@@ -407,6 +442,86 @@ def check_site_name(name: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What a federation takes from its job: name, sites, rules, and files with Python code."""
+
+    name: str
+    sites: Sequence[str]
+    pack: Pack
+    code: Sequence[Path] = ()
+
+
+def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
+    """What a federation takes from a job file.
+
+    Args:
+        job: the job file.
+        sites: the names of the sites; empty: those of the job.
+        trust_code: whether code that the job imports may run.
+
+    Raises:
+        UsageError: the job imports code that may not run.
+        JobError, FedkgError: the job or its rules are wrong, or sites cannot run it.
+    """
+    from fedkg.jobs.causes.job_file import is_causes_job
+    from fedkg.jobs.code_trust import list_files, require_trust
+    from fedkg.jobs.rule_pack import load_rules
+
+    if job.is_file() and is_causes_job(job):
+        return _plan_discovery(job, sites)
+    found = _read_job_of_sites(job, sites)
+    require_trust((found,), trust_code)
+    if found.model.graph:
+        raise JobError(
+            f"{job}: `model.graph` names files that invitations do not contain",
+            help="use a model without a graph, or one that builds its graph in its own file "
+            "(`model.path: net.py:Net`)",
+        )
+    pack, _ = load_rules(found)
+    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    return _Plan(
+        name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found))
+    )
+
+
+def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
+    """The files that a job in this folder names. Raises JobError for one that an invitation cannot
+    contain.
+    """
+    files = [(base / file).resolve() for file in named]
+    for file in files:
+        if not file.is_file():
+            raise JobError(
+                f"model.path: file {file} does not exist", help="paths are relative to the job file"
+            )
+        if not file.stem.replace("_", "").isalnum():
+            raise JobError(
+                f"model.path: {file.name} is not usable in an invitation",
+                expected="letters, digits and _ before .py",
+            )
+    return files
+
+
+def _plan_discovery(job: Path, sites: Sequence[str]) -> _Plan:
+    """The same for a causal discovery."""
+    from fedkg.deploy.job_files import reject_pooled_measurements
+    from fedkg.jobs.causes.job_file import read_causes_job
+    from fedkg.jobs.causes.run import compile_causes
+    from fedkg.jobs.initial_files import ELSEWHERE
+
+    found = read_causes_job(job, sites_file=ELSEWHERE)
+    reject_pooled_measurements(found)
+    names = list(found.clients) or list(sites)
+    if sites and set(sites) != set(names):
+        raise UsageError(
+            f"{job}: `clients` and --sites differ",
+            expected=", ".join(names),
+            received=", ".join(sites),
+        )
+    return _Plan(name=found.name, sites=names, pack=compile_causes(found))
+
+
 def _read_job_of_sites(job: Path, sites: Sequence[str]) -> Job:
     """The job, where each site has its own tables: none is named, and the server may get no rows.
 
@@ -444,6 +559,9 @@ def _describe_job(job: Path) -> str:
                 )
             for name in ("table", "columns"):
                 (site or {}).pop(name, None)
+    model = document.get("model")
+    if isinstance(model, dict) and model.get("path"):
+        model["path"] = Path(model["path"]).name
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
@@ -464,6 +582,8 @@ def write_invitation(
         content = Path(scratch)
         shutil.copy(folder / JOB, content / JOB)
         shutil.copy(pack or folder / PACK, content / PACK)
+        for file in find_code(folder):
+            shutil.copy(file, content / file.name)
         names = dict.fromkeys(federation.sites, "")  # the keys of other sites stay here
         save_federation(content, replace(federation, sites=names))
         shutil.copy(folder / KEYS / CA, content / CA)

@@ -43,6 +43,7 @@ DATA_FIELDS = (
 BEFORE: When = "before the first round"
 EVALUATED: When = "at evaluations"
 CHANGED: When = "when rules change"
+ROUNDS: When = "in each of its rounds"
 
 MEANINGS: Mapping[str, tuple[When, str]] = {
     "labels": (BEFORE, "samples of each class by use: training, test, server, unused"),
@@ -69,6 +70,20 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "left_out": (BEFORE, "rules that the site's teacher does not include"),
     "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
     "samples/y": (BEFORE, "their targets"),
+    "units": (BEFORE, "causal discovery: the units that the sites file states"),
+    "clock": (BEFORE, "causal discovery: number of rows, first and last time"),
+    "steps/differences": (BEFORE, "causal discovery: differences between two times"),
+    "steps/counts": (BEFORE, "causal discovery: how often each difference occurs"),
+    "states": (BEFORE, "causal discovery: the states of the site's filter at all steps"),
+    "dynamics": (BEFORE, "causal discovery: transition matrix of the states"),
+    "filter": (BEFORE, "causal discovery: product of the filter's gain and the emission matrix"),
+    "measurements": (BEFORE, "causal discovery: number of measurements"),
+    "outside": (BEFORE, "causal discovery: rows outside the times of other sites"),
+    "interpolated": (BEFORE, "causal discovery: number of interpolated values"),
+    "time_range": (BEFORE, "causal discovery: first and last time of training steps"),
+    "augmented": (ROUNDS, "causal discovery: the states that are augmented by measurements"),
+    "sums": (ROUNDS, "causal discovery: loss, and squared norms of theta and of its change"),
+    "receipt": (ROUNDS, "a SHA-256 that stands for what the site remembers"),
     "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
     "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),
     "knowledge": (EVALUATED, "sums of right answers of the model, of its knowledge, and of both"),

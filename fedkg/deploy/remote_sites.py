@@ -19,6 +19,7 @@ from fedkg.deploy.disclosures import (
     SHARED,
     UNUSABLE,
     UPDATE,
+    VIOLATION,
     check_beside,
     derive_reply,
     offer_tensors,
@@ -245,6 +246,9 @@ class _Expected:
             if not is_receipt(fields.get(RECEIPT)):
                 return "its answer has no receipt of its private rows"
             memory = {RECEIPT: _bytes_of(fields[RECEIPT]).unsqueeze(0)}
+        violation = stacked.get(VIOLATION)
+        if violation is not None and bool(((violation < 0) | (violation > 1)).any()):
+            return "its score is not a share of the probe rows"
         start, update = offer.of_groups(groups), _part(stacked, UPDATE)
         return Updates(
             clients=torch.tensor([client]),
@@ -254,6 +258,7 @@ class _Expected:
             loss=stacked[LOSS],
             client_memory=memory,
             shared=_part(stacked, SHARED),
+            violation=violation,
             outgoing=True,
         )
 

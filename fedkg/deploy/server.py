@@ -17,9 +17,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import SAMPLES, START
 from fedkg.deploy.federation import FEDERATION, RUN
-from fedkg.deploy.job_files import PACK_FIELD, JobFiles
+from fedkg.deploy.job_files import PACK_FIELD, JobFiles, sites_score
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
     Found,
@@ -29,6 +30,7 @@ from fedkg.deploy.preparation import (
     read_answer,
     require_equal_shapes,
     samples_of_server,
+    server_rows_of_table,
     summary_of,
     summary_parts,
     table_of_server_rows,
@@ -54,6 +56,7 @@ from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
 from fedkg.federated.temporal.shared_samples import Inferred, of_shared
+from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
@@ -100,8 +103,8 @@ def run_server(
     on_event: Listener = ignore_event,
     report: bool = True,
     without: Collection[str] = (),
-) -> Run:
-    """Train the job of a federation over its sites.
+) -> Run | CausesRun:
+    """Train the job of a federation over its sites, or discover causes between them.
 
     The server opens no table of a site. The run folder has the content that `fedkg run` writes for
     the same job and tables. An existing run continues from its last round.
@@ -124,6 +127,10 @@ def run_server(
     names, contract = read_site_names(folder, files, without), files.contract()
     wait_for_sites(contract, transport, names)
     sites = AskedSites(transport=transport, names=names, contract=contract)
+    if files.is_discovery:
+        discovered = run_discovery(folder, folder / RUN, files, sites)
+        _finish(sites)
+        return discovered
     run = run_folder(folder, without)
 
     def note(message: str) -> None:
@@ -140,7 +147,14 @@ def run_server(
         prepared = prepare_training(folder, run, sites, changes)
         try:
             if run.exists():
-                found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
+                # `federation init` has asked for the consent to run code.
+                found = resume(
+                    run.path,
+                    on_event=on_event,
+                    report=report,
+                    create=prepared.open,
+                    trust_code=True,
+                )
             else:
                 configs = plan_trials(prepared.job)
                 experiment = prepared.open(prepared.job, prepared.files.pack)
@@ -153,9 +167,14 @@ def run_server(
         except Stopped as error:
             again = f" --without {','.join(sorted(without))}" if without else ""
             raise Stopped(error.message, help=f"fedkg server run {folder}{again}") from error
-        with suppress(FederationError):  # the run is complete; a site that is gone keeps its notes
-            sites.ask_all({name: Message(kind="finish") for name in sites.names})
+        _finish(sites)
         return found
+
+
+def _finish(sites: AskedSites) -> None:
+    """Tell the sites that the run is complete; a site that is gone keeps its notes."""
+    with suppress(FederationError):
+        sites.ask_all({name: Message(kind="finish") for name in sites.names})
 
 
 def prepare_training(
@@ -450,11 +469,11 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
-    request = Message(
-        kind="describe",
-        fields={"step": "join", "sites": settings, "summary": known, "training": training},
-        tensors=tensors,
-    )
+    asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
+    if own is not None and sites_score(plan_trials(job)):
+        asked["probe"], rows = server_rows_of_table(own)
+        tensors |= rows
+    request = Message(kind="describe", fields={"step": "join", **asked}, tensors=tensors)
     checks = sites.read_all(
         dict.fromkeys(sites.names, request), lambda one: counts_of(one.fields["checks"])
     )

@@ -30,6 +30,7 @@ from fedkg.limits import parse_json, read_file
 if TYPE_CHECKING:
     from fedkg.deploy.round_contract import RoundContract
     from fedkg.jobs import Run
+    from fedkg.jobs.causes.run import CausesRun
     from fedkg.jobs.events import Event
 
 STATUS = "status.json"
@@ -187,7 +188,7 @@ def run_federation(
     wait: float,
     without: Collection[str] = (),
     on_event: Callable[[Event], None] | None = None,
-) -> Run:
+) -> Run | CausesRun:
     """Start the SuperLink, wait for the sites, and train until the job is done.
 
     Sites can be admitted and dismissed meanwhile.
@@ -324,11 +325,16 @@ def save_status(folder: Path, status: ServerStatus) -> None:
 
 
 def describe_run(folder: Path) -> dict[str, Any] | None:
-    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it."""
+    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it, and
+    for a causal discovery, which has none.
+    """
+    from fedkg.deploy.job_files import JobFiles
     from fedkg.jobs.sweep.run_status import read_status as read_run
 
     run = folder / read_status(folder).run
-    return read_run(run).document() if run.is_dir() else None
+    if not run.is_dir() or JobFiles.read(folder).is_discovery:
+        return None
+    return read_run(run).document()
 
 
 def load_change_fields(folder: Path) -> dict[str, Any]:

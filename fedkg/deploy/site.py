@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
-from fedkg.deploy.federation import INVITATION, PACK, STATE, load_site
+from fedkg.deploy.federation import INVITATION, PACK, STATE, load_site, require_trusted_code
 from fedkg.deploy.job_files import PACK_FIELD, JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.preparation import (
@@ -30,6 +30,7 @@ from fedkg.deploy.preparation import (
     server_samples,
     summary_of,
     summary_parts,
+    table_of_server_rows,
 )
 from fedkg.deploy.site_rules import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
@@ -39,8 +40,9 @@ from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.samples.experiment import Experiment, target_of
+from fedkg.jobs.samples.experiment import Experiment, frames_by_site, target_of
 from fedkg.jobs.samples.job_tables import (
+    SERVER_NAME,
     TablePart,
     read_table_parts,
     summarise_table,
@@ -77,10 +79,16 @@ def open_site(folder: Path) -> SiteHandler:
     """The site of a folder that `fedkg site join` wrote; it answers one request at a time.
 
     Raises:
-        UsageError, FederationError: the folder is not that of a site.
+        UsageError, FederationError: the folder is not that of a site, or its invitation contains
+            code that the site may not run.
         JobError, PackError: its invitation cannot be read.
     """
-    return SiteAnswers(folder)
+    site = SiteAnswers(folder)
+    if not site.files.is_discovery:
+        return site
+    from fedkg.deploy.causes_site import CausesSite
+
+    return CausesSite(folder)
 
 
 class SiteAnswers:
@@ -103,6 +111,9 @@ class SiteAnswers:
         site = load_site(folder)
         self.name, self.shares_rows = site.name, site.share_rows
         self.sites_file = folder / site.sites_file
+        require_trusted_code(
+            folder / INVITATION, site.trust_code, f"site {site.name}: its invitation"
+        )
         self._read_rules(rules or folder / INVITATION)
         self._joined: JoinedSite | None = None
 
@@ -114,14 +125,7 @@ class SiteAnswers:
             JobError, TableError: the site's tables do not fit the job.
         """
         message = Message.from_bytes(request, sender="the server")
-        answers = {
-            "describe": self._prepare(message),
-            "train": self.train,
-            "evaluate": self.evaluate,
-            "rules": self.answer_about_rules,
-            "note": self.acknowledge,
-            "finish": self.finish,
-        }
+        answers = self.answers(message)
         if message.kind not in answers:
             raise FederationError(
                 f"site {self.name} received a request of an unknown kind",
@@ -139,10 +143,21 @@ class SiteAnswers:
                 help="install the same version of fedkg at the server and at all sites",
             ) from error
 
-    def _prepare(self, request: Message) -> Callable[[Message], Message]:
-        """What answers a step of the preparation."""
+    def answers(self, request: Message) -> dict[str, Callable[[Message], Message]]:
+        """What answers each kind of request; the preparation has steps."""
         steps = {"summary": self.describe, "join": self.join, "trial": self.share}
-        return steps.get(str(request.fields.get("step")), self.describe)
+        return {
+            "describe": steps.get(str(request.fields.get("step")), self.describe),
+            "train": self.train,
+            "evaluate": self.evaluate,
+            "rules": self.answer_about_rules,
+            "note": self.acknowledge,
+            "finish": self.finish,
+        }
+
+    def list_files(self) -> dict[str, str]:
+        """Path and SHA-256 of the sites file and of the tables of this site."""
+        return dict(files_of_sites(str(self.sites_file), [self.name]))
 
     @cached_property
     def job(self) -> Job:
@@ -161,7 +176,7 @@ class SiteAnswers:
         path = self.folder / STATE / TABLES
         if not path.exists():
             return
-        begun, now = parse_json(path.read_bytes(), str(path)), dict(files_of_sites(self.job))
+        begun, now = parse_json(path.read_bytes(), str(path)), self.list_files()
         changed = next((file for file in begun if now.get(file) != begun[file]), None)
         if changed is not None:
             raise FederationError(
@@ -186,7 +201,7 @@ class SiteAnswers:
         identity = request.fields["identity"]
         takes_part = self._use_rules(str(identity.get("pack")))
         theirs = identity if takes_part else {**identity, "pack": self._digest}
-        _require_equal(self.folder, self.name, self.files.identity, theirs)
+        require_equal(self.folder, self.name, self.files.identity, theirs)
         self.require_same_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
@@ -219,9 +234,7 @@ class SiteAnswers:
         if not self._use_rules(str(request.fields.get(PACK_FIELD))):
             return Message(kind=request.kind, fields={"checks": []})
         found = JoinedSite(self, request)
-        tables = json.dumps(dict(files_of_sites(self.job)))
-        self._write(TABLES, tables.encode())
-        self._write(PREPARATION, request.to_bytes())
+        self.note_preparation(request)
         self._joined = found
         checks = check_fields(found.check_counts(), with_rows=self.shares_rows)
         return Message(kind=request.kind, fields={"checks": checks})
@@ -311,6 +324,26 @@ class SiteAnswers:
         (self.folder / STATE / TABLES).unlink(missing_ok=True)
         return Message(kind=request.kind, round=request.round)
 
+    def note_preparation(self, request: Message) -> None:
+        """Keep the server's preparation, and the checksums of the tables until the run ends."""
+        self._write(TABLES, json.dumps(self.list_files()).encode())
+        self._write(PREPARATION, request.to_bytes())
+
+    def read_preparation(self) -> Message:
+        """The server's last preparation, for a site process that is new.
+
+        Raises:
+            FederationError: there is none, or a table has changed since.
+        """
+        path = self.folder / STATE / PREPARATION
+        if not path.exists():
+            raise FederationError(
+                f"site {self.name} has not joined the training",
+                help="the server describes and joins all sites before it trains",
+            )
+        self.require_same_tables()
+        return Message.from_bytes(path.read_bytes(), sender=f"{path} of site {self.name}")
+
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file of the site's state as a whole."""
         path = self.folder / STATE / name
@@ -321,15 +354,7 @@ class SiteAnswers:
     def joined(self) -> JoinedSite:
         """The prepared training, read from the state of the site if its process is new."""
         if self._joined is None:
-            path = self.folder / STATE / PREPARATION
-            if not path.exists():
-                raise FederationError(
-                    f"site {self.name} has not joined the training",
-                    help="the server describes and joins all sites before it trains",
-                )
-            self.require_same_tables()
-            sender = f"{path} of site {self.name}"
-            request = Message.from_bytes(path.read_bytes(), sender=sender)
+            request = self.read_preparation()
             self._use_rules(str(request.fields.get(PACK_FIELD)))
             self._joined = JoinedSite(self, request)
         return self._joined
@@ -358,7 +383,10 @@ class JoinedSite:
         self._place = list(settings).index(site.name)
         self.job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
-        self._samples = self._prepare(summary, request.fields["training"])
+        probe = None
+        if "probe" in request.fields:
+            probe = table_of_server_rows(request.fields["probe"], request.tensors)
+        self._samples = self._prepare(summary, request.fields["training"], probe)
         pack = site.files.pack
         output = choose_output(self.job, pack)
         target = target_of(self._samples, pack, output)
@@ -381,12 +409,18 @@ class JoinedSite:
         self._experiment.prepare(list(self._configs.values()))
         self._trials: dict[str, tuple[Trial, SiteTraining]] = {}
 
-    def _prepare(self, summary: SiteSummary, training: Mapping[str, int]) -> Samples:
-        """The site's own samples; of other sites only their numbers."""
+    def _prepare(
+        self, summary: SiteSummary, training: Mapping[str, int], probe: TablePart | None
+    ) -> Samples:
+        """The site's own samples; of other sites only their numbers, of the server its public rows
+        if sites score their models on them.
+        """
         site, pack = self._site, self._site.files.pack
         use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
         if isinstance(site.part, TablePart):
             tables = {site.name: replace(site.part, use=use)}
+            if probe is not None:
+                tables[SERVER_NAME] = probe
             samples = table_samples(self.job, pack, tables, summary)
         else:
             parts = {site.name: replace(site.part, use=use)}
@@ -398,7 +432,7 @@ class JoinedSite:
         """Counts of the rules over inputs alone on all rows of the site's tables."""
         pack, frame = self._site.files.pack, self._samples.frame
         if frame is not None:
-            return count_frames(pack, [frame])
+            return count_frames(pack, frames_by_site(frame, [self._site.name]))
         return count_data_set(pack, self._samples.uncut_rows, self._site.job)
 
     def trial(self, name: str) -> tuple[Trial, SiteTraining]:
@@ -510,7 +544,7 @@ class SiteExperiment(Experiment):
         return ()
 
 
-def _require_equal(
+def require_equal(
     folder: Path, site: str, own: Mapping[str, str], theirs: Mapping[str, str]
 ) -> None:
     """Raise FederationError if the server has another version, pack or job."""

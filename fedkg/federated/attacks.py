@@ -55,7 +55,8 @@ class Attack:
             ``constant_model`` sends an update to a model that answers the last class, or the
             largest number, for all inputs; ``rule_satisfying_model`` to the constant model that
             satisfies most constraints on the server's probe: a worst case, because the attacker
-            knows the probe.
+            knows the probe. ``inflated_score`` sends the honest update, and claims that it
+            satisfies all rules; it needs `Settings.scores_at_sites`.
         share: share of the N clients that attack, at least one client if above 0. The seed of the
             training chooses them; a larger share contains the attackers of a smaller one.
         clients: names of the attackers, instead of a share.
@@ -189,9 +190,21 @@ class Attackers:
 
     def change(self, state: ServerState, stacks: Iterator[Updates]) -> Iterator[Updates]:
         """The stacks of a round with what the attackers send instead."""
-        if self.attack.changes == "labels":
+        if self.attack.changes in ("labels", "score"):
             return stacks
         return (self._changed(state, updates) for updates in stacks)
+
+    def change_scores(self, state: ServerState, stacks: Iterator[Updates]) -> Iterator[Updates]:
+        """The stacks of a round, where attackers by ``inflated_score`` claim to satisfy every
+        constraint that is evaluated.
+        """
+        for updates in stacks:
+            told = updates.violation
+            if self.attack.changes == "score" and told is not None:
+                active = self.active(state.round + 1, updates.clients)[:, None]
+                claimed = torch.where(active & ~told.isnan(), torch.zeros_like(told), told)
+                updates = replace(updates, violation=claimed)
+            yield updates
 
     def _changed(self, state: ServerState, updates: Updates) -> Updates:
         active = self.active(state.round + 1, updates.clients)

@@ -18,7 +18,12 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client.outgoing_updates import (
+    has_scores,
+    make_outgoing,
+    score_own_models,
+    updated_models,
+)
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
@@ -129,10 +134,14 @@ def run_round(
         trained = executor.train(work, state, clients)
         if work.attackers is not None:
             trained = work.attackers.change(state, trained)
-        sent = (
+        sent: Iterator[Updates] = (
             updates if updates.outgoing else make_outgoing(work, state, updates)
             for updates in trained
         )
+        if work.settings.scores_at_sites:
+            sent = (score_own_models(work, state, updates) for updates in sent)
+            if work.attackers is not None:
+                sent = work.attackers.change_scores(state, sent)
         stacks = join_small_stacks(sent, len(clients))
     if isinstance(algorithm.aggregate, Krum) or isinstance(algorithm.exclusion, AnswerExclusion):
         stacks = by_client(stacks)  # of equal clients Krum takes the first; outliers need all
@@ -304,7 +313,7 @@ def _without_outliers(
     work: Work, state: ServerState, received: _Received, updates: Updates, rule: AnswerExclusion
 ) -> Updates:
     """The updates of a whole round without those with outlying answers."""
-    seen = _seen(work, state, updates)
+    seen = updated_models(work, state, updates)
     reasons = {} if seen is None else rule.outliers(work.problem, seen)
     for place in reasons:
         client = int(updates.clients[place])
@@ -317,16 +326,17 @@ def _without_outliers(
 
 def _score(work: Work, state: ServerState, updates: Updates) -> ProbeScores | None:
     """The violations of the clients' models; None if nothing is scored."""
-    settings, scorer = work.settings, work.problem.scorer
+    scorer = work.problem.scorer
+    if updates.violation is not None:
+        return ProbeScores(violation=updates.violation)
     if (
         scorer is None
-        or not scorer.rows.count
         or not len(updates.clients)
-        or not (settings.measure or work.algorithm.weighting.needs_scores)
-        or settings.secure_aggregation  # no single update is here
+        or not has_scores(work)
+        or work.settings.scores_at_sites
     ):
         return None
-    seen = _seen(work, state, updates)
+    seen = updated_models(work, state, updates)
     return None if seen is None else scorer.score(seen)
 
 
@@ -338,31 +348,6 @@ def _violated_now(work: Work, state: ServerState) -> Tensor | None:
     if not (isinstance(weighting, ByValidity) and weighting.options.relative):
         return None
     return scorer.score(state.models).violation
-
-
-def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
-    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
-    at home what is at home.
-
-    If weights depend on it, the server uses its own: it sees no others. Otherwise None if layers
-    stay at sites elsewhere: models that no client uses are not measured.
-    """
-    sent = {name: updates.start[name] + value for name, value in updates.update.items()}
-    params = work.algorithm.local.point(sent)
-    home = (
-        {}
-        if work.algorithm.weighting.needs_scores
-        else {name: updates.client_memory.get(f"start/{name}") for name in state.models}
-    )
-    whole: Params = {}
-    for name, value in state.models.items():
-        own = home.get(name)
-        if name not in params and own is None and not work.algorithm.weighting.needs_scores:
-            return None
-        whole[name] = (
-            params[name] if name in params else value[updates.groups] if own is None else own
-        )
-    return whole
 
 
 def _note_scores(

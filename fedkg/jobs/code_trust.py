@@ -8,8 +8,9 @@ rights, so nobody should train a job of unknown origin before reading the code.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from fedkg.errors import UsageError
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import plan_trials
 
@@ -64,3 +65,28 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
             "--trust-code "
             "(in Python: trust_code=True)",
         )
+
+
+def list_files(job: Job) -> tuple[Path, ...]:
+    """The Python file that a job imports, for other computers: none or one.
+
+    Raises:
+        JobError: the job names a module of an installed package, which other computers may lack, or
+            compares several modules.
+    """
+    if FIELD in job.compare or (job.corrupt is not None and FIELD in job.corrupt.compare):
+        raise JobError(
+            f"compare.{FIELD}: sites run one module of their own",
+            help=f"set `{FIELD}`, and compare `model.options`",
+        )
+    found = []
+    for text in list_imports(job):
+        place, _, _ = text.rpartition(":")
+        if not place.endswith(".py"):
+            raise JobError(
+                f"{FIELD}: {text} names an installed package, which sites may not have",
+                expected="a file, such as net.py:Net",
+                help="copy what the model needs into one file next to the job",
+            )
+        found.append(Path(place))
+    return tuple(found)

@@ -88,6 +88,8 @@ class Updates:
         notes: what else the server's record should say.
         outgoing: whether these are the updates as they leave the clients, see
             `client.outgoing_updates`.
+        violation: float64 [C, M], the violated share of probe rows of each constraint, as the
+            clients tell it of their own models; None: they do not.
         late: by position, the clients whose update was made for an earlier round: by how many
             rounds, and the factor on their samples.
     """
@@ -102,6 +104,7 @@ class Updates:
     rejected: dict[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     outgoing: bool = False
+    violation: Tensor | None = None
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 

@@ -87,7 +87,8 @@ def _answer(problem: Problem, params: Params) -> Tensor:
     if problem.server_data is None:
         raise JobError(
             "the server has no rows on which to compare answers",
-            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another exclusion",
+            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another "
+            "exclusion",
         )
     x = problem.server_data.x[0]
     x = x[:: max(1, -(-len(x) // MOST_ROWS))].to(next(iter(params.values())).dtype)

@@ -55,6 +55,7 @@ def leave_out(updates: Updates, reasons: Mapping[int, str]) -> Updates:
         update={name: value[keep] for name, value in updates.update.items()},
         client_memory={name: value[keep] for name, value in updates.client_memory.items()},
         shared={name: value[keep] for name, value in updates.shared.items()},
+        violation=None if updates.violation is None else updates.violation[keep],
         rejected=rejected,
     )
 

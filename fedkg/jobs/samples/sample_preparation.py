@@ -176,7 +176,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     samples = join_samples(job, pack, parts, merge_summaries(list(summaries.values())))
     return replace(
         samples,
-        files=_files(job.data.path) + files_of_sites(job),
+        files=_files(job.data.path) + files_of_sites(job.data.sites_file, list(job.sites)),
         sites=summaries if "" not in parts else {},
     )
 
@@ -602,15 +602,13 @@ def _require_rows_for_training(sites: Mapping[str, SiteSummary], job: Job) -> No
             )
 
 
-def files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
-    """Path and checksum of the sites file and of its tables."""
-    if job.data.sites_file is None:
+def files_of_sites(path: str | None, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Path and checksum of a sites file and of the tables of these sites; of all without names."""
+    if path is None:
         return ()
-    sites = load_sites(job.data.sites_file).sites
-    tables = [
-        url for name, site in sites.items() if name in (job.sites or sites) for url in site.url
-    ]
-    every = dict.fromkeys(str(Path(file).resolve()) for file in (job.data.sites_file, *tables))
+    sites = load_sites(path).sites
+    tables = [url for name, site in sites.items() if name in (names or sites) for url in site.url]
+    every = dict.fromkeys(str(Path(file).resolve()) for file in (path, *tables))
     return tuple((file, sha256_of(file)) for file in every)
 
 

@@ -129,7 +129,23 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
                     f"{what} requires rules, and the job has none",
                     "set `rules`, or a compiled `pack`",
                 )
+    at_sites = job.scoring.at == "sites"
+    if job.simulation.attacks.changes == "score" and not at_sites:
+        yield (
+            "the attack `inflated_score` changes scores that sites tell, and the server scores",
+            "`scoring.at: sites`",
+        )
+    if at_sites and job.privacy is not None:
+        yield (
+            "`scoring.at: sites` sends scores that `privacy` does not cover",
+            "`scoring.at: server`",
+        )
     if not job.data.server and job.data.server_table is None:
+        if at_sites:
+            yield (
+                "`scoring.at: sites` requires probe rows, and `data.server` is 0",
+                "`data.server_table`, a public table",
+            )
         if job.evaluation.threshold == "server":
             yield (
                 "`threshold: server` requires labelled rows at the server, and `data.server` is 0",

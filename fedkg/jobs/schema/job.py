@@ -125,6 +125,13 @@ class Training(Section):
 class Scoring(Section):
     """The server's validity score of a site's model."""
 
+    at: Literal["server", "sites"] = Field(
+        default="server",
+        description=(
+            "Who scores a site's updated model on the probe. `server`: the server; `sites`: each "
+            "site scores its own and tells the result, which a site can falsify."
+        ),
+    )
     probe: Literal["covering", "plain"] = Field(
         default="covering",
         description=(

@@ -24,7 +24,8 @@ class Attacks(Section):
             "attackers; `scaled_update` and `sign_flipped_update` their updates; `replayed_update` "
             "sends the update of an earlier round; `nan_update` sends NaN; `constant_model` a "
             "model that always answers the last class or a large number; `rule_satisfying_model` "
-            "the constant model that satisfies most rules on the probe."
+            "the constant model that satisfies most rules on the probe; `inflated_score` claims "
+            "to satisfy all rules, with `scoring.at: sites`."
         ),
     )
     share: Share = Field(

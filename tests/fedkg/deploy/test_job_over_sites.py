@@ -833,7 +833,7 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
     [
         (changed(algorithm="centralised"), "pools the rows of all sites"),
         (changed(data={"set": "skab"}), "`data.set: skab` is one data set"),
-        (changed(theory={}), "`theory` evaluates gradients"),
+        (changed(theory={}), "`theory` compares gradients"),
         (
             changed(simulation={"attacks": {"kind": "nan_update"}}),
             "`simulation.attacks` changes labels or updates of sites",

@@ -26,6 +26,7 @@ def attacked(job_fields: dict[str, Any], **attacks: Any) -> dict[str, Any]:
 def test_every_attack_runs_and_is_recorded(job_fields: dict[str, Any], tmp_path: Path) -> None:
     job = attacked(job_fields, share=0.3, first_round=2)
     job["compare"] = {"simulation.attacks.kind": ["none", *ATTACKS]}
+    job["scoring"] = {**job.get("scoring", {}), "at": "sites"}  # `inflated_score` needs it
     folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
     rows = folder.rows("clients.csv")
     attackers = set()
