@@ -116,7 +116,7 @@ class LanguageService:
                 return f"`?{found.name}`: a value of the quantifier" if quantifier else ""
             case "unit":
                 unit = parse_unit(found.name)
-                return _describe_unit(unit) if isinstance(unit, Unit) else unit.message
+                return _describe_unit(unit) if isinstance(unit, Unit) else unit.reason
             case "code":
                 page = CODES.get(found.name)
                 return f"**{found.name}** {page.title}" if page else ""
@@ -401,7 +401,7 @@ def _names(document: RuleDocument) -> list[Completion]:
         if kind not in {"value", "template", "rule"}:
             continue
         detail = {Label: "label", Constant: "constant", Template: "template", Rule: "rule"}
-        about = detail.get(type(statement.tree), "")  # type: ignore[call-overload]
+        about = detail.get(type(statement.tree), "")
         if isinstance(statement.tree, Signal):
             unit = statement.tree.unit
             about = f"in {unit.text}" if unit else "signal"
