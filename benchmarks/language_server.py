@@ -39,8 +39,8 @@ def long_file() -> str:
         if number % 2:
             lines += [
                 f'rule r{number} "Pressure {a} is followed by a low pressure {b}."',
-                f"  require if s{a} > {a % 10 + 1} bar then "
-                f"always within 30 min s{b} <= {b + 9} bar",
+                f"  require if s{a} > {a % 10 + 1} bar",
+                f"    then always within 30 min s{b} <= {b + 9} bar",
             ]
         else:
             lines.append(f"rule r{number} require s{a} + s{b} <= {a + b + 19} bar")
