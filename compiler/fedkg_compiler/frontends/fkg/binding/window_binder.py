@@ -245,7 +245,7 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
             node.span,
             f"{what} is not negative{scope.where(int(negative[0]))}: it is counted from now",
             (
-                "turn its sign round"
+                "write it without the sign"
                 if lag
                 else "to look back write `once`, `historically` or `since`"
             ),
@@ -369,7 +369,7 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
             f" it{scope.where(row)}"
         )
         scope.problems.warning(
-            "FKG254", window.span, message, f"make it at least {step} long, or leave it away"
+            "FKG254", window.span, message, f"make it at least {step} long, or remove it"
         )
     return True
 
