@@ -315,7 +315,7 @@ def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | N
 def _finite(node: Expression, values: Array, scope: Scope) -> bool:
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
-        message = f"the result is no finite number{scope.where(int(wrong[0]))}"
+        message = f"the result is not a finite number{scope.where(int(wrong[0]))}"
         scope.problems.error(
             "FKG228", node.span, message, "write a number, or `end` where there is none"
         )
