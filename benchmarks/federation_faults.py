@@ -1,16 +1,20 @@
 """What faults cost: kills of nodes and of the SuperLink, the contract itself, and 10,000 rounds.
 
     python benchmarks/federation_faults.py [--rounds 10000] [--only kills overhead endurance]
+        [--nvflare PYTHON]
 
 Three sites on this computer. **Kills**: one process is killed with SIGKILL while rounds run, and
-started again; the figure is the time from the kill until the next round is complete. Ours: the
+started again after 5 s; the figure is the time from the kill until the next round is complete.
+Where a run does not continue within `PATIENCE_S`, the row says so. Of Flower's parts: ours is the
 contract above `FlowerTransport`, with the processes of `fedkg server run` and `fedkg site run`,
-TLS and authentication. The peer: Flower's own FedAvg strategy without TLS, with a database for its
-SuperLink; where its run does not end within `PATIENCE_S`, the row says so. Both sides move an array
-and compute nothing. **Overhead**: a training of five sites of unequal size (the shape of the
-milling example), with contract, checkpoint, checksums and tables in each round, beside the same
-training with none of these; processor time. **Endurance**: rounds of three site processes on
-sockets under a contract; memory and open files of the server's process.
+TLS and authentication; the peer is Flower's own FedAvg strategy without TLS, with a database for
+its SuperLink; both sides move an array and compute nothing. Of whole sites and servers: ours are
+the commands, with all that they start; the peer is NVFlare as `nvflare poc prepare` provisions it,
+with mutual TLS, in an environment of its own (`python -m venv ENV; ENV/bin/pip install nvflare`),
+whose interpreter `--nvflare` or `NVFLARE_PYTHON` names. **Overhead**: a training of five sites of
+unequal size (the shape of the milling example), with contract, checkpoint, checksums and tables in
+each round, beside the same training with none of these; processor time. **Endurance**: rounds of
+three site processes on sockets under a contract; memory and open files of the server's process.
 """
 
 from __future__ import annotations
@@ -59,6 +63,9 @@ RULES = (
 
 PATIENCE_S = 180.0
 """Seconds after a kill after which a run counts as one that does not continue."""
+
+DOWN_S = 5.0
+"""Seconds before a killed program is started again, unless fedkg does it by itself."""
 
 OVERHEAD = 1.05
 """Most time that contract, checkpoint, checksums and tables may take, per time of a training."""
@@ -209,7 +216,7 @@ def measure_stock_kill(word: str) -> float | str:
                 end_program(programs[key])
                 killed = time.monotonic()
                 end = killed + PATIENCE_S
-                time.sleep(5)
+                time.sleep(DOWN_S)
                 start(key, *(link if key == "superlink" else nodes[key]))
                 rounds = now
             if killed and now > rounds:
@@ -252,7 +259,64 @@ def end_processes(address: str) -> None:
                     os.kill(int(entry.name), signal.SIGKILL)
 
 
-def measure_kills() -> list[Row]:
+def measure_our_command_kill(part: str) -> float:
+    """Seconds from the kill of `fedkg site run` or `fedkg server run`, with Flower's programs, to
+    the end of the round.
+    """
+    import flower_soak
+
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name,
+        flower_soak.open_federation(Path(name), rounds=8) as commands,
+    ):
+        commands.wait_for_rounds(1)
+        time.sleep(0.3)
+        done, killed = commands.rounds_done(), time.monotonic()
+        commands.kill(part, SITES[0], down=DOWN_S)
+        commands.wait_for_rounds(done)
+        return time.monotonic() - killed
+
+
+def measure_nvflare_kill(part: str, python: str) -> dict[str, object]:
+    """What `peers/nvflare_kills.py` reports."""
+    script = Path(__file__).with_name("peers") / "nvflare_kills.py"
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
+        done = subprocess.run(
+            [python, str(script), part, str(PATIENCE_S), folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    lines = done.stdout.splitlines() or ["no output"]
+    try:
+        found: dict[str, object] = json.loads(lines[-1])
+    except json.JSONDecodeError:
+        return {"failure": f"failed: {lines[-1]}"}
+    return found
+
+
+def measure_command_kills(python: str | None) -> list[Row]:
+    """Kills of a whole site and of the whole server."""
+    rows = []
+    for part in ("site", "server"):
+        claim = f"a {part} of three sites is killed, and started after 5 s: to the next round, s"
+        seconds = measure_our_command_kill(part)
+        print(f"  ours: a {part}: {seconds:.1f} s", flush=True)
+        if python is None:
+            reason = "not run: needs NVFLARE_PYTHON, an interpreter with nvflare"
+            rows.append(without_peer(claim, reason, "NVFlare", ours=[seconds]))
+            continue
+        peer = measure_nvflare_kill(part, python)
+        print(f"  NVFlare: a {part}: {peer}", flush=True)
+        if "seconds" in peer:
+            rows.append(compare(claim, [seconds], [float(str(peer["seconds"]))], "NVFlare"))
+        else:
+            rows.append(without_peer(claim, str(peer["failure"]), "NVFlare", ours=[seconds]))
+    return rows
+
+
+def measure_kills(python: str | None) -> list[Row]:
     rows = []
     for word, what in (("supernode", "a SuperNode"), ("superlink", "the SuperLink")):
         claim = f"{what} is killed in a round of three sites: until the round is complete, s"
@@ -264,9 +328,7 @@ def measure_kills() -> list[Row]:
             rows.append(without_peer(claim, stock, "Flower's FedAvg", ours=[seconds]))
         else:
             rows.append(compare(claim, [seconds], [stock], "Flower's FedAvg"))
-    reason = "not run: its server needs processes and certificates of its own for each kill"
-    claim = "the same kills, NVFlare 2.9"
-    return [*rows, without_peer(claim, reason, "NVFlare")]
+    return [*rows, *measure_command_kills(python)]
 
 
 # --- overhead ---
@@ -402,6 +464,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parts = ("kills", "overhead", "endurance")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument(
+        "--nvflare", metavar="PYTHON", default=os.environ.get("NVFLARE_PYTHON"),
+        help="an interpreter with nvflare",
+    )  # fmt: skip
     options = parser.parse_args()
     torch.set_num_threads(1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end all children then, too
@@ -413,8 +479,9 @@ def main() -> None:
     if "overhead" in options.only:
         rows += measure_overhead(options.turns)
     if "kills" in options.only:
-        rows += measure_kills()
-    print(json.dumps(rows))
+        rows += measure_kills(options.nvflare)
+    print(json.dumps(rows), flush=True)
+    os._exit(0)  # sockets of removed folders would print errors below the rows
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ QUICK: dict[str, str] = {
     "federated_peers": "--only mlp lstm --turns 3",
     "federation_faults": "--rounds 1000 --turns 2",
     "flower_rounds": "--rounds 3",
+    "flower_simulation": "--quick",
+    "flower_soak": "--kills 4",
     "fedstl_traffic": "--rounds 3 --hours 1080",
     "granger": "--turns 3",
     "granger_extensions": "--steps 1500 --seeds 3 --nulls 3",
@@ -80,7 +82,8 @@ QUICK: dict[str, str] = {
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
     "event_log_cost": "--share 0.05",
-    "attacks": "--rounds 1 --seeds 1 --shares 0.2 --attacks nan_update --rules mean mkrum r-mkrum",
+    "attacks": "--tables f1 --rounds 1 --seeds 1 --shares 0.2 --attacks nan_update "
+    "--rules scfa x-scfa",
     "rule_file_check_time": "--lines 200 --repeats 1",
     "constraint_module": "--rows 120 --batch 64 --repeats 2",
     "gpu_memory_traffic": "--rows 60 --together",
@@ -91,6 +94,8 @@ SMOKE: dict[str, str] = {
     "federated_peers": "--quick --turns 1",
     "federation_faults": "--rounds 100 --turns 1 --only endurance overhead",
     "flower_rounds": "--rounds 1",
+    "flower_simulation": "--sites 3 --rounds 1",
+    "flower_soak": "--kills 1",
     "fedstl_traffic": "--rounds 1 --hours 400 --cell rnn",
     "granger": "--quick --turns 1",
     "granger_extensions": "--quick",
@@ -125,7 +130,7 @@ PACKAGES = (
     *("cvxpylayers", "pyproximal", "sparsemax", "shacl", "pyshacl", "pyoxigraph", "rdflib"),
     *("pyshifty", "owlrl", "reasonable", "statsmodels", "flwr"),
 )
-SHOWN_LINES = 60
+SHOWN_LINES = 150
 """Lines of a benchmark's output that its section shows, the last ones."""
 MISSING = re.compile(r"No module named '([\w.]+)'")
 

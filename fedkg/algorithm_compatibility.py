@@ -6,6 +6,7 @@ in Python.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 Aggregates = Literal["mean", "trimmed_mean", "krum", "fltrust", "blocks", "other"]
 Locals = Literal["sgd", "scaffold", "scaffnew", "two_phases", "blocks", "other"]
 Exchange = Literal["models", "none", "data"]
-Attacks = Literal["none", "labels", "update", "model"]
+Attacks = Literal["none", "labels", "update", "model", "score"]
 AttackKind = Literal[
     "flipped_labels",
     "constant_label",
@@ -23,6 +24,7 @@ AttackKind = Literal[
     "replayed_update",
     "constant_model",
     "rule_satisfying_model",
+    "inflated_score",
 ]
 ATTACKS: Mapping[AttackKind, Attacks] = {
     "flipped_labels": "labels",
@@ -33,9 +35,15 @@ ATTACKS: Mapping[AttackKind, Attacks] = {
     "replayed_update": "model",
     "constant_model": "model",
     "rule_satisfying_model": "model",
+    "inflated_score": "score",
 }
-"""What each simulated attack changes: labels, an update whatever it is, or the model that an update
-leads to."""
+"""What each simulated attack changes: labels, an update whatever it is, the model that an update
+leads to, or the score that a client tells."""
+
+
+def count_attackers(share: float, population: int) -> int:
+    """The number of attackers that are a share of the clients: at least one for a share above 0."""
+    return max(1, math.floor(share * population + 0.5)) if share else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +86,13 @@ class AlgorithmChoices:
             proof of robustness and accepts any number of clients.
         trim: share of the values that the trimmed mean removes at each end.
         property_exclusion: whether clients with outlying mined properties are excluded.
+        answer_exclusion: whether updates with outlying answers are left out.
         mined_privately: whether the properties that exclude clients were mined privately.
         scored_shares: whether the aggregate scales its shares by the rules' scores (robust SCFA).
         score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
-            or the model that it leads to.
+            the model that it leads to, or the score that they tell.
+        attackers_are_majority: whether more than half of all clients attack.
         partial_rounds: whether a round may end without some of its participants.
         late_updates: whether updates count in a later round than the one that they were made for.
         spare_clients: whether the server asks more clients than take part.
@@ -116,10 +126,12 @@ class AlgorithmChoices:
     attackers: int = 0
     trim: float = 0.0
     property_exclusion: bool = False
+    answer_exclusion: bool = False
     mined_privately: bool = True
     scored_shares: bool = False
     score_factors: bool = False
     attack: Attacks = "none"
+    attackers_are_majority: bool = False
     partial_rounds: bool = False
     late_updates: bool = False
     spare_clients: bool = False
@@ -141,6 +153,7 @@ class AlgorithmChoices:
                 or self.variates
                 or self.agent_blocks
                 or self.property_exclusion
+                or self.answer_exclusion
             )
             and self.plain_server_step
         )
@@ -206,17 +219,43 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         "`robust_scfa(aggregate=TrustedMean())`, or `weighting: samples`",
     ),
     (
-        lambda c: c.property_exclusion and (c.agent_blocks or c.local == "scaffnew"),
+        lambda c: (
+            (c.property_exclusion or c.answer_exclusion)
+            and (c.agent_blocks or c.local == "scaffnew")
+        ),
         "PC-FedAvg and Scaffnew need all clients in every round, and some would be excluded",
         "another algorithm, or no exclusion",
     ),
     (
-        lambda c: c.property_exclusion and c.privacy_unit == "client",
+        lambda c: (c.property_exclusion or c.answer_exclusion) and c.privacy_unit == "client",
         (
-            "which clients are excluded depends on the properties of all of them, so the influence "
-            "of one client has no bound"
+            "which clients are excluded depends on the properties or updates of all of them, so "
+            "the influence of one client has no bound"
         ),
-        "`unit: example` with privately mined properties, or no exclusion",
+        "`unit: example` (with privately mined properties), or no exclusion",
+    ),
+    (
+        lambda c: c.answer_exclusion and c.model_count > 1,
+        "models of different clusters answer differently, and would exclude each other",
+        "one model, or no exclusion",
+    ),
+    (
+        lambda c: c.answer_exclusion and c.private_layers,
+        "the answers of whole models are compared, and the server has no private layers",
+        "no private layers, or no exclusion",
+    ),
+    (
+        lambda c: c.answer_exclusion and c.secure_aggregation,
+        "the answers of single updates are compared, which secure aggregation hides",
+        "`privacy` with `unit: example`, which protects each update, or no exclusion",
+    ),
+    (
+        lambda c: c.attackers_are_majority and c.aggregate in ("trimmed_mean", "krum"),
+        (
+            "more than half of the sites attack (`simulation.attacks`), and medians, trimmed means "
+            "and Krum take the majority for honest"
+        ),
+        "attackers at no more than half of the sites, or `aggregate: fltrust`",
     ),
     (
         lambda c: c.property_exclusion and c.privacy_unit == "example" and not c.mined_privately,

@@ -247,11 +247,27 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     """
     with needs_compiler("formatting rules"):
         from fedkg_compiler.frontends.fkg.syntax.printing import canonical as form
-        from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
+        from fedkg_compiler.frontends.fkg.syntax.source_text import decode
 
         text, problems = decode(body, name)
         after, more = form(text, name)
         return text, (None if problems else after), (*problems, *more)
+
+
+def serve_language() -> None:
+    """Run the language server for one client over standard input and output.
+
+    Raises:
+        MissingExtra: the compiler or pygls is not installed.
+    """
+    with needs_compiler("the language server"):
+        try:
+            import pygls  # noqa: F401  the extra that the server needs besides the compiler
+        except ModuleNotFoundError as error:
+            raise MissingExtra("the language server", "editor") from error
+        from fedkg_compiler.editor.language_server import serve
+
+        serve()
 
 
 def explain(code: str) -> tuple[str, str]:
@@ -324,6 +340,12 @@ def compare_rules(
         from fedkg_compiler.analysis.pack_difference import differences as compare
 
         return compare(before, after)
+
+
+def describe_changes(old: str | Path, new: str | Path) -> Iterator[str]:
+    """The lines of `fedkg diff` for two packs or rule files. Raises CompileError, PackError."""
+    for one in compare_rules([old], [new]):
+        yield from one.lines()
 
 
 def list_codes() -> dict[str, str]:

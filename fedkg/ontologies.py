@@ -5,6 +5,7 @@ compiler.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def add_ontology(
         from fedkg_compiler.graph.local_catalog import add_entry
 
         added, diagnostics = add_entry(name, source, sha256)
-        return (None if added is None else added.model_dump()), diagnostics
+        return (None if added is None else asdict(added)), diagnostics
 
 
 def remove_ontology(name: str) -> dict[str, str]:
@@ -88,7 +89,7 @@ def remove_ontology(name: str) -> dict[str, str]:
     with needs_compiler("removing ontologies"):
         from fedkg_compiler.graph.local_catalog import remove_entry
 
-        return remove_entry(name).model_dump()
+        return asdict(remove_entry(name))
 
 
 def load_store(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import PackError
 
 if TYPE_CHECKING:
@@ -52,15 +51,9 @@ def write_pack(body: bytes, path: str | Path) -> Path:
             received="a folder" if path.is_dir() else "not an ordinary file",
             help="choose another name, in a folder that you may write to",
         )
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        partial.write_bytes(body)
-        partial.replace(path)
+        replace_file(path, body)
     except OSError as error:
-        with suppress(
-            OSError
-        ):  # if the folder cannot be written, there is no temporary file to delete
-            partial.unlink(missing_ok=True)
         raise PackError(
             f"cannot write {path}",
             received=error.strerror or str(error),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NO_REPLY = "no reply by the deadline"
+NO_REPLY = "no reply before the end of the round"
 NO_PROCESS = "no site process answers"
 NO_ANSWER = "gave no answer"
 UNANSWERED = "has not answered"
@@ -13,6 +13,9 @@ TOO_FEW = "its update is not used: too few other sites answered"
 PAUSED = "is paused by its operator"
 LEFT = "has left the federation"
 OTHER_VERSION = "another version"
+UNCONFIRMED = "has not confirmed the new rules"
+OUTLIERS = "are outliers"
+UNUSABLE = "its update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,13 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
     (NO_PROCESS, Exclusion("contract", "`fedkg site run SITE` at the site", absent=True)),
     (PAUSED, Exclusion("site", "`fedkg site resume SITE` at the site", absent=True)),
     (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
+    (UNCONFIRMED, Exclusion("site", "`fedkg site confirm SITE` at the site")),
     (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
-    ("its update", Exclusion("server", "check the site's data and its learning rate")),
+    (
+        OUTLIERS,
+        Exclusion("server", "check the site's units, labels and sensors, or raise the threshold"),
+    ),
+    (UNUSABLE, Exclusion("server", "check the site's data and its learning rate")),
 )
 
 
@@ -58,6 +66,11 @@ def is_transient(reason: str) -> bool:
     follows from the request and would be the same again.
     """
     return any(text in reason for text in (NO_PROCESS, NO_ANSWER, UNANSWERED))
+
+
+def is_unusable(reason: str) -> bool:
+    """Whether the site sent an update that the server cannot use, such as one with NaN."""
+    return UNUSABLE in reason and TOO_FEW not in reason
 
 
 def explain_exclusion(reason: str) -> Exclusion:

@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Bank, Column, DataContract, MemberTable, TableRows, View, skeleton_hash
 from fedkg.pack.contract import TRUTHS
-from fedkg_compiler.column_registry import BookColumn, Columns
-from fedkg_compiler.ir import BoundRows, Codes, MemberRows, Program, RowKeys, Rows, Timing
+from fedkg_compiler.ir import (
+    BookColumn,
+    BoundRows,
+    Codes,
+    Columns,
+    MemberRows,
+    Program,
+    RowKeys,
+    Rows,
+    Timing,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

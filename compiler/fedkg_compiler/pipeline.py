@@ -16,32 +16,32 @@ from fedkg.limits import limit, require_within_limit, time_limit
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
-from fedkg_compiler.column_registry import Book
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.frontends.fkg.binding.declarations import Properties, gather, gather_uses
+from fedkg_compiler.frontends.fkg.binding.declarations import (
+    COMMAND_LINE,
+    Properties,
+    gather,
+    gather_uses,
+    in_scope,
+)
 from fedkg_compiler.frontends.fkg.binding.library import (
     LibraryFile,
     audible,
     library_files,
     settle_library,
 )
-from fedkg_compiler.frontends.fkg.binding.name_lookup import Over, names_in, trees_in
-from fedkg_compiler.frontends.fkg.binding.part_outcomes import NO_CONSTRAINTS
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import (
-    NOWHERE,
     check_client,
-    in_scope,
     without_private_checksums,
 )
 from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_decoding import decode
-from fedkg_compiler.frontends.fkg.syntax.table_as_rule_file import is_table
+from fedkg_compiler.frontends.fkg.syntax.source_text import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -62,7 +62,7 @@ from fedkg_compiler.input_tracking import (
     is_store,
     read_bytes,
 )
-from fedkg_compiler.ir import Program
+from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
 from fedkg_compiler.passes import run_passes
 from fedkg_compiler.waivers import Waivers
 
@@ -217,9 +217,9 @@ def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
     """Add to the graph what the rules of shapes conclude."""
     if not graphs or sources.names.client:
         return
-    from fedkg_compiler.frontends.shacl import holds_shapes
+    from fedkg_compiler.frontends.shacl import may_hold_rules
 
-    if any(map(holds_shapes, graphs)):
+    if any(map(may_hold_rules, graphs)):
         from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
 
         apply_rules(graphs, sources)
@@ -391,7 +391,8 @@ def _compile(
     _apply_shape_rules(graph_paths, sources)
     in_scope(names, problems)
     waivers.left_out = names.left_out
-    check_client(sources)
+    if names.client:
+        check_client(sources)
     sheets = Sheets()
     try:
         program = _bind_statements(names, files, graph_paths, sources, sheets, shape_results)
@@ -409,7 +410,11 @@ def _compile(
     program = run_passes(
         replace(
             program,
-            sources=tuple(without_private_checksums(files_read, sources)),
+            sources=tuple(
+                without_private_checksums(files_read, sources)
+                if names.client or sources.graph is not None
+                else files_read
+            ),
             columns=sources.book.freeze(),
             timing=names.timing,
         )
@@ -427,7 +432,7 @@ def _compile(
         pack, said = prove(pack, {model.name.text: model.name.span for model in names.knowledge})
         problems.add(said)
     if reasons is not None:
-        from fedkg_compiler.analysis.report import reason_about
+        from fedkg_compiler.analysis.run import reason_about
 
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
         found = reason_about(pack, names, sources, named, program.places, waivers)
@@ -443,17 +448,18 @@ def _load(
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.graph import load_graph
+    from fedkg_compiler.graph.graph_memory import take_graph
 
-    graph, found, sources = load_graph(
-        [(word.text, word.span) for use in names.uses for word in use.names],
-        {
-            prefix.name.text: (prefix.iri.text, prefix.iri.span)
-            for prefix in names.prefixes.values()
-        },
-        graphs,
-        beside=names.folders,
-        client=names.client,
-        rules=_rule_terms(bodies, graphs, names),
+    uses = [(word.text, word.span) for use in names.uses for word in use.names]
+    prefixes = {
+        prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()
+    }
+    rules = _rule_terms(bodies, graphs, names)
+    graph, found, sources = take_graph(
+        (tuple(uses), tuple(prefixes.items()), tuple(graphs), names.client, rules and rules.text),
+        lambda: load_graph(
+            uses, prefixes, graphs, beside=names.folders, client=names.client, rules=rules
+        ),
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
@@ -563,7 +569,7 @@ def _complain_of_nothing(
             else "compile it without --client"
         )
         problems.error(
-            "FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice
+            "FKG286", COMMAND_LINE, "every statement is left out of this pack, by its scope", advice
         )
         return
     stated = names.rules or names.causes or names.sets
@@ -652,7 +658,9 @@ def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract
     if sources.graph is None:
         return contract
     columns = tuple(
-        column.model_copy(update={"alternatives": sources.graph.alternative_columns(column.source)})
+        column.model_copy(update={"alternatives": others})
+        if (others := sources.graph.alternative_columns(column.source))
+        else column
         for column in contract.columns
     )
     return contract.model_copy(update={"columns": columns})

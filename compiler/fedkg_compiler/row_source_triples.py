@@ -18,8 +18,7 @@ from fedkg_compiler.frontends.fkg.binding.column_triples import (
     facts_of_sensor,
     facts_of_values,
 )
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
+from fedkg_compiler.frontends.fkg.binding.scope import FileRule, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, Pattern, Quantifier
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.graph import Graph, Resource

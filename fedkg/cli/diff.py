@@ -48,7 +48,7 @@ def diff(
     if as_json:
         print_json({"rules": [_json(one) for one in found], "same": all(one.same for one in found)})
     else:
-        for line in (line for one in found for line in _lines(one)):
+        for line in (line for one in found for line in one.lines()):
             print_line(line)
         if all(one.same for one in found):
             print_line(f"{old} and {new} mean the same")
@@ -75,42 +75,3 @@ def _json(one: RuleDifference) -> dict[str, Any]:
     facts: dict[str, Any] = {key: getattr(one, key) for key in keys}
     readings = [asdict(reading) for reading in one.values.readings] if one.values else []
     return facts | {"text_changed": one.text, "readings": readings}
-
-
-def _lines(one: RuleDifference) -> list[str]:
-    """The lines about a rule; none if nothing changed."""
-    reasons = [*one.because, *one.settings]
-    about = f" ({', '.join(reasons)})" if reasons else ""
-    match one.change:
-        case "same":
-            if one.settings:
-                return [f"{one.name}: means the same{about}"]
-            return [f"{one.name}: means the same, in other words"] if one.text else []
-        case "added" | "removed":
-            return [f"{one.name}: {one.change}: {one.after or one.before}"]
-        case "renamed":
-            return [f"{one.name}: renamed, was {one.was}{about}"]
-        case "undecided":
-            return [f"{one.name}: undecided whether the meaning changed{about}", *_versions(one)]
-        case _:
-            change = "changed its meaning" if one.change == "changed" else one.change
-            where = f" for {one.entities:,} of {one.of:,} entities" if one.of > 1 else ""
-            return [f"{one.name}: {change}{where}{about}", *_versions(one), *_witness(one)]
-
-
-def _versions(one: RuleDifference) -> list[str]:
-    place = f"{one.entity}: " if one.entity else ""
-    if one.before == one.after:
-        return [f"  {place}{one.after}"]
-    return [f"  {place}{one.before or 'nothing'} -> {one.after or 'nothing'}"]
-
-
-def _witness(one: RuleDifference) -> list[str]:
-    if not one.witness:
-        return []
-    said = (
-        "was accepted and is now rejected"
-        if one.accepted_by == "old"
-        else "was rejected and is now accepted"
-    )
-    return [f"  {one.witness} {said}"]

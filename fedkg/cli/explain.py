@@ -166,7 +166,7 @@ def _find_site_columns(
     pack: Pack, rules: Sequence[str], sites: Path, site: str
 ) -> dict[str, dict[str, list[ColumnReading]]]:
     """By rule and site: the columns that the rule reads. Raises UsageError, TableError."""
-    from fedkg.evaluation.column_reads import reads
+    from fedkg.pack.bank import reads
 
     contract = pack.manifest.contract
     headers: dict[str, set[str]] = {rule: set() for rule in rules}

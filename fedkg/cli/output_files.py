@@ -7,26 +7,13 @@ import os
 import shlex
 from pathlib import Path
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import UsageError
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by a text in UTF-8 in one step: other programs see the old or the new content.
-
-    Links stay links, and permissions stay the same. On OSError the old file is unchanged.
-    """
-    target = path.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            partial.chmod(target.stat().st_mode & 0o7777)
-        partial.replace(target)
-    finally:  # also after Ctrl-C; a no-op after the rename
-        partial.unlink(missing_ok=True)
+    """Replace a file by a text in UTF-8, see `replace_file`."""
+    replace_file(path, text.encode("utf-8"))
 
 
 def check_output_path(path: Path, name: str) -> None:

@@ -234,10 +234,10 @@ class ConstraintModule(nn.Module):
             and isinstance(y, Tensor)
             and alone
         ):
-            from fedkg.constraints.torch_compile_operators import Told, TracedReport
+            from fedkg.constraints.torch_compile_operators import ReportArguments, TracedReport
 
             near = x.device.type == "cpu"
-            told = Told(
+            arguments = ReportArguments(
                 x.clone() if near else x,
                 y.clone() if near else y,
                 sample_weight,
@@ -247,7 +247,7 @@ class ConstraintModule(nn.Module):
                 form,
                 sharpness,
             )
-            return TracedReport(told)
+            return TracedReport(arguments)
         return self._report(
             x,
             y,

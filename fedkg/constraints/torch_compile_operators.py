@@ -36,7 +36,7 @@ EXACTLY = ("exact", 0.05, "hinge", 5.0)
 """What does not concern robustness and verdicts."""
 
 
-class Told(NamedTuple):
+class ReportArguments(NamedTuple):
     """A call as operators receive it: `ConstraintModule.forward`, with the number of the module."""
 
     x: Tensor
@@ -49,17 +49,17 @@ class Told(NamedTuple):
     sharpness: float
 
 
-def _report(told: Told) -> ConstraintReport:
+def _report(arguments: ReportArguments) -> ConstraintReport:
     """The report of a call, outside of any graph."""
-    form: dict[str, Any] = dict(zip(Told._fields[4:], told[4:], strict=True))
-    report: ConstraintReport = registered_module(told.module)(
-        told.x, told.y, sample_weight=told.weight, **form
+    form: dict[str, Any] = dict(zip(ReportArguments._fields[4:], arguments[4:], strict=True))
+    report: ConstraintReport = registered_module(arguments.module)(
+        arguments.x, arguments.y, sample_weight=arguments.weight, **form
     )
     return report
 
 
 def _differentiable(
-    told: Told,
+    arguments: ReportArguments,
     by_x: bool,
     by_y: bool,
     work: Callable[[ConstraintReport], Tensor],
@@ -75,9 +75,9 @@ def _differentiable(
         with torch.enable_grad():
             leaves = [
                 part.detach().clone().requires_grad_(want)
-                for part, want in zip(told[:2], (by_x, by_y), strict=True)
+                for part, want in zip(arguments[:2], (by_x, by_y), strict=True)
             ]
-            value = work(_report(told._replace(x=leaves[0], y=leaves[1])))
+            value = work(_report(arguments._replace(x=leaves[0], y=leaves[1])))
             wanted = [leaf for leaf in leaves if leaf.requires_grad]
             slopes = iter(
                 torch.autograd.grad(value, wanted, by, allow_unused=True)
@@ -87,7 +87,7 @@ def _differentiable(
         own = [next(slopes) if leaf.requires_grad else None for leaf in leaves]
         zeros = [
             torch.zeros_like(part) if want else part.new_zeros(0)
-            for part, want in zip(told[:2], (by_x, by_y), strict=True)
+            for part, want in zip(arguments[:2], (by_x, by_y), strict=True)
         ]
         return [
             value.detach(),
@@ -105,10 +105,10 @@ def _on_a_thread(work: Callable[[], V]) -> V:
         return one.submit(work).result()
 
 
-def _slopes_like(told: Told, by_x: bool, by_y: bool) -> list[Tensor]:
+def _slopes_like(arguments: ReportArguments, by_x: bool, by_y: bool) -> list[Tensor]:
     return [
         part.new_empty(part.shape if want else 0)
-        for part, want in zip(told[:2], (by_x, by_y), strict=True)
+        for part, want in zip(arguments[:2], (by_x, by_y), strict=True)
     ]
 
 
@@ -132,18 +132,20 @@ def penalty(
     by_y: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The penalty and its slopes by features and answers, where they are wanted."""
-    told = Told(x.detach(), y.detach(), weight, module, semantics, temperature, form, sharpness)
+    arguments = ReportArguments(
+        x.detach(), y.detach(), weight, module, semantics, temperature, form, sharpness
+    )
     if not by_x and not by_y:
-        return _report(told).penalty.clone(), x.new_zeros(0), y.new_zeros(0)
-    value, of_x, of_y = _differentiable(told, by_x, by_y, lambda report: report.penalty, None)
+        return _report(arguments).penalty.clone(), x.new_zeros(0), y.new_zeros(0)
+    value, of_x, of_y = _differentiable(arguments, by_x, by_y, lambda report: report.penalty, None)
     return value.clone(), of_x, of_y
 
 
 @penalty.register_fake
 def _(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
-    told, wants = Told(*args[:8]), args[8:]
-    of_x, of_y = _slopes_like(told, *wants)
-    return told.y.new_empty((), dtype=computing_dtype(told.x, told.y)), of_x, of_y
+    arguments, wants = ReportArguments(*args[:8]), args[8:]
+    of_x, of_y = _slopes_like(arguments, *wants)
+    return arguments.y.new_empty((), dtype=computing_dtype(arguments.x, arguments.y)), of_x, of_y
 
 
 def _keep_slopes(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -168,7 +170,7 @@ def robustness(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: 
     R].
     """
     return _robustness(
-        _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY)), steps
+        _report(ReportArguments(x.detach(), y.detach(), weight, module, *EXACTLY)), steps
     ).clone()
 
 
@@ -195,8 +197,10 @@ def robustness_slopes(
     """The slopes by features and answers, where they are wanted, of the sum of robustness times
     `by`.
     """
-    told = Told(x, y, weight, module, *EXACTLY)
-    _, of_x, of_y = _differentiable(told, by_x, by_y, lambda report: _robustness(report, steps), by)
+    arguments = ReportArguments(x, y, weight, module, *EXACTLY)
+    _, of_x, of_y = _differentiable(
+        arguments, by_x, by_y, lambda report: _robustness(report, steps), by
+    )
     return of_x, of_y
 
 
@@ -204,7 +208,7 @@ def robustness_slopes(
 def _(
     by: Tensor, x: Tensor, y: Tensor, weight: Any, module: int, steps: bool, by_x: bool, by_y: bool
 ) -> tuple[Tensor, ...]:
-    of_x, of_y = _slopes_like(Told(x, y, weight, module, *EXACTLY), by_x, by_y)
+    of_x, of_y = _slopes_like(ReportArguments(x, y, weight, module, *EXACTLY), by_x, by_y)
     return of_x, of_y
 
 
@@ -233,7 +237,7 @@ def verdicts(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bo
     """Bool [4, B, R], or of windows [4, n, R] or [4, n, T, R]: satisfied, violated, applicable,
     fired.
     """
-    report = _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY))
+    report = _report(ReportArguments(x.detach(), y.detach(), weight, module, *EXACTLY))
     report = report.at_steps if steps else report
     return torch.stack([report.satisfied, report.violated, report.applicable, report.fired])
 
@@ -270,7 +274,8 @@ for _operator in (penalty, robustness, robustness_slopes, verdicts):
 def open_penalty(parts: list[Tensor], *rest: Any) -> Tensor:
     """The penalty as tensor operations.
 
-    `parts` are x, y and, if there is one, the weight, `rest` what follows these in `Told`.
+    `parts` are x, y and, if there is one, the weight; `rest` is what follows these in
+    `ReportArguments`.
     """
     return _opened(parts, *rest).penalty
 
@@ -301,35 +306,37 @@ class TracedReport(ConstraintReport):
     for all else the graph ends.
     """
 
-    def __init__(self, told: Told, steps: bool = False) -> None:
-        self._told = told
+    def __init__(self, arguments: ReportArguments, steps: bool = False) -> None:
+        self._arguments = arguments
         self._steps = steps
         self._open = (
-            [part for part in told[:3] if part is not None] if told.x.device.type != "cpu" else None
+            [part for part in arguments[:3] if part is not None]
+            if arguments.x.device.type != "cpu"
+            else None
         )
 
     @property
     @override
     def outputs(self) -> Tensor:
         """As in `ConstraintReport`."""
-        x, y = self._told[:2]
+        x, y = self._arguments[:2]
         return y.reshape(*x.shape[:-1], -1)
 
     @property
     @override
     def at_steps(self) -> ConstraintReport:
         """As in `ConstraintReport`."""
-        return TracedReport(self._told, steps=True)
+        return TracedReport(self._arguments, steps=True)
 
     @property
     @override
     def penalty(self) -> Tensor:
         """As in `ConstraintReport`."""
         if self._open is not None:
-            opened: Tensor = open_penalty(self._open, *self._told[3:])
+            opened: Tensor = open_penalty(self._open, *self._arguments[3:])
             return opened
-        wants = [torch.is_grad_enabled() and part.requires_grad for part in self._told[:2]]
-        found: Tensor = penalty(*self._told, *wants)[0]
+        wants = [torch.is_grad_enabled() and part.requires_grad for part in self._arguments[:2]]
+        found: Tensor = penalty(*self._arguments, *wants)[0]
         return found
 
     @property
@@ -337,15 +344,15 @@ class TracedReport(ConstraintReport):
     def robustness(self) -> Tensor:
         """As in `ConstraintReport`."""
         if self._open is not None:
-            opened: Tensor = open_robustness(self._open, self._told.module, self._steps)
+            opened: Tensor = open_robustness(self._open, self._arguments.module, self._steps)
             return opened
-        found: Tensor = robustness(*self._told[:4], self._steps)
+        found: Tensor = robustness(*self._arguments[:4], self._steps)
         return found
 
     def _verdicts(self) -> Any:
         if self._open is not None:
-            return open_verdicts(self._open, self._told.module, self._steps)
-        return verdicts(*self._told[:4], self._steps)
+            return open_verdicts(self._open, self._arguments.module, self._steps)
+        return verdicts(*self._arguments[:4], self._steps)
 
     def _verdict(self, plane: int) -> Tensor:
         found: Tensor = self._verdicts()[plane]
@@ -388,7 +395,7 @@ class TracedReport(ConstraintReport):
         """What a `ConstraintReport` is computed from: all that no operator gives."""
         if name not in ("_of", "_each", "_shape", "_whole"):
             raise AttributeError(name)
-        report = _report(self._told)
+        report = _report(self._arguments)
         report = report.at_steps if self._steps else report
         self._of, self._each, self._shape, self._whole = (
             report._of,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.signing import load_private_key, load_public_key
 from fedkg.errors import FederationError, FedkgError, JobError, MissingExtra
 from fedkg.jobs.checkpoint import checkpoint_name
@@ -53,9 +54,7 @@ def attest(folder: str | Path, key: str | Path) -> Path:
     envelope = envelope_type(json.dumps(_statement(run)).encode(), PAYLOAD, {})
     envelope.sign(signer)
     target = run.path / ATTESTATION
-    partial = target.with_name(f".{ATTESTATION}.partial")
-    partial.write_text(json_text(envelope.to_dict()), encoding="utf-8")
-    partial.replace(target)
+    replace_file(target, json_text(envelope.to_dict()).encode())
     return target
 
 

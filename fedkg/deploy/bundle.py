@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import platform
+import subprocess
+import sys
+import tempfile
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from fedkg.errors import FedkgError, MissingExtra
 
 INSTALL = """# Install fedkg without a network
 
-The packages are those of {system}, Python {python}. On a machine of this kind with a network:
-
-    pip download --only-binary :all: -r requirements.txt -d wheels
-    pip wheel --no-deps "fedkg=={version}" -w wheels
-
-In a clone of the repository, replace `"fedkg=={version}"` by a dot.
-
+The packages are those of {system}, Python {python}.{download}
 Compare the wheels with a list of checksums that you trust, copy the folder, and on the machine
 without a network:
 
@@ -27,28 +28,99 @@ without a network:
 Then `fedkg site join INVITATION.zip --sites SITES.yaml` and `fedkg site run SITE`.
 """
 
+DOWNLOAD = """ On a machine of this kind with a network:
 
-def write_bundle(path: Path) -> list[str]:
+    pip wheel --no-deps -r requirements.txt "fedkg=={version}" -w wheels
+
+In a clone of the repository, replace `"fedkg=={version}"` by a dot.
+"""
+
+WHEELS = "wheels"
+"""Folder of the bundle with the packages."""
+
+SHOWN_LINES = 3
+"""Lines of pip's output that an error shows, the last ones."""
+
+
+def write_bundle(path: Path, *, wheels: bool = False) -> list[str]:
     """Write a ZIP file with `requirements.txt` and `INSTALL.md`.
+
+    Args:
+        path: the file.
+        wheels: whether to add the packages, which pip finds with its own settings (PIP_INDEX_URL,
+            PIP_FIND_LINKS, PIP_NO_INDEX) and builds where there is no wheel; fedkg itself is
+            built from its source if it was installed from a folder.
 
     Returns:
         The packages of this environment that a site or a server needs, as ``name==version``.
 
     Raises:
         MissingExtra: this environment lacks some of them.
+        FedkgError: pip does not find a package.
     """
     packages = list_packages("fedkg", ("flower", "compiler"))
+    version = distribution("fedkg").version
     text = INSTALL.format(
         system=f"{platform.system()} {platform.machine()}",
         python=".".join(platform.python_version_tuple()[:2]),
-        version=distribution("fedkg").version,
+        download="\n" if wheels else DOWNLOAD.format(version=version),
     )
     partial = path.with_name(f".{path.name}.part")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("requirements.txt", "".join(f"{package}\n" for package in packages))
-        archive.writestr("INSTALL.md", text)
-    partial.replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+        requirements = Path(scratch) / "requirements.txt"
+        requirements.write_text("".join(f"{package}\n" for package in packages))
+        if wheels:
+            own = _find_source() or f"fedkg=={version}"
+            _make_wheels(requirements, str(own), Path(scratch) / WHEELS)
+        try:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.write(requirements, requirements.name)
+                archive.writestr("INSTALL.md", text)
+                for wheel in sorted((Path(scratch) / WHEELS).glob("*.whl")):
+                    archive.write(wheel, f"{WHEELS}/{wheel.name}", zipfile.ZIP_STORED)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return packages
+
+
+def _make_wheels(requirements: Path, own: str, target: Path) -> None:
+    """Let pip download or build wheels of all requirements and of fedkg.
+
+    Raises FedkgError with the end of its output.
+    """
+    try:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", "wheel", "--no-deps"),
+                *("-r", str(requirements), own, "-w", str(target)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"},
+            check=False,
+        )
+    except OSError as error:
+        raise FedkgError("cannot run pip", received=str(error)) from error
+    if done.returncode:
+        printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        errors = [line for line in printed if line.startswith("ERROR: ")]
+        lines = (errors or printed)[-SHOWN_LINES:]
+        raise FedkgError(
+            "pip did not find all packages, and no bundle was written",
+            received="; ".join(line.removeprefix("ERROR: ") for line in lines),
+            help="this needs a network, or a folder of wheels: "
+            "PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER; without --wheels nothing is downloaded",
+        )
+
+
+def _find_source() -> Path | None:
+    """The folder that fedkg was installed from (PEP 610), such as a clone; None: an index."""
+    found = json.loads(distribution("fedkg").read_text("direct_url.json") or "{}")
+    folder = Path(url2pathname(urlparse(found.get("url", "")).path))
+    return folder if "dir_info" in found and (folder / "pyproject.toml").is_file() else None
 
 
 def list_packages(name: str, extras: tuple[str, ...]) -> list[str]:

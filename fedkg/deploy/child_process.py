@@ -96,11 +96,17 @@ class ChildProcess:
 
 
 @contextmanager
-def supervise(child: ChildProcess, on_end: Callable[[str], None]) -> Iterator[None]:
+def supervise(
+    child: ChildProcess,
+    on_end: Callable[[str], None],
+    on_running: Callable[[str], None] = lambda log: None,
+) -> Iterator[None]:
     """Start a child, and start it again whenever it ends; stop it at the end of the block.
 
     Args:
+        child: the child.
         on_end: called with the end of the log each time that the child ended.
+        on_running: called with the end of the log again and again while it runs.
     """
     done = threading.Event()
 
@@ -108,6 +114,7 @@ def supervise(child: ChildProcess, on_end: Callable[[str], None]) -> Iterator[No
         pause, started = FIRST_PAUSE_S, time.monotonic()
         while not done.wait(CHECK_S):
             if child.pid is not None:
+                on_running(child.read_log())
                 continue
             on_end(child.read_log())
             if time.monotonic() - started > SHORT_LIFE_S:
@@ -127,6 +134,17 @@ def supervise(child: ChildProcess, on_end: Callable[[str], None]) -> Iterator[No
         done.set()
         watcher.join()
         child.stop()
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this number runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from fedkg.deploy.secure_aggregation import MASKED
 from fedkg.errors import JobError
+from fedkg.federated.client.outgoing_updates import has_scores
 from fedkg.federated.client.per_client_settings import rate_for, steps_for
 from fedkg.federated.client.wire_precision import TYPES, wire_of
-from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import Offer, Setting
 from fedkg.federated.state import ServerState
@@ -38,7 +39,7 @@ steps of the round.
 SENT_JOINTS = ("local", "before")
 """The steps with a memory at the server that clients need; it is of no single client."""
 
-UPDATE, SHARED, LOSS, GROUP = "update/", "shared/", "loss", "group"
+UPDATE, SHARED, LOSS, GROUP, VIOLATION = "update/", "shared/", "loss", "group", "violation"
 """Names, or what is before the names, of tensors that a site sends."""
 
 UNUSABLE = "unusable"
@@ -48,7 +49,9 @@ COUNT, SAMPLES, PROPERTY = "count", "samples/", "property/"
 """Names, or what is before the names, of what a site sends before the first round."""
 
 Direction = Literal["to the server", "to the site"]
-When = Literal["before the first round", "in each of its rounds", "at evaluations"]
+When = Literal[
+    "before the first round", "in each of its rounds", "at evaluations", "when rules change"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,8 @@ def reply_tensors(work: Work, updates: Updates, offer: Offer) -> Params:
     if wire is not None:
         tensors = {name: value.to(TYPES[wire]) for name, value in tensors.items()}
     tensors[LOSS] = updates.loss[0]
+    if updates.violation is not None:
+        tensors[VIOLATION] = updates.violation[0]
     if offer.groups is None:
         tensors[GROUP] = updates.groups[0]
     return tensors
@@ -159,14 +164,16 @@ def derive_reply(work: Work, state: ServerState) -> Params:
     if offer.groups is None:  # the choice would need samples
         chosen = replace(offer, models=offer.of_groups(client), groups=client)
     start = algorithm.start.begin(work, chosen, rows, client)
+    known, steps = replace(state, clients=rows), steps_for(work, client)
     setting = Setting(
-        state=replace(state, clients=rows),
+        state=known,
         clients=client,
         samples=work.pool.sizes[client],
         share=work.pool.share(client),
-        steps=steps_for(work, client),
+        steps=steps,
         rate=rate_for(work, state.round + 1, client),
         start=start,
+        context=client_context(work, known, client, steps),
     )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
@@ -178,8 +185,17 @@ def derive_reply(work: Work, state: ServerState) -> Params:
         update=outcome.update,
         loss=torch.zeros(1, dtype=work.pool.x.dtype),
         shared=outcome.shared,
+        violation=_violation(work),
     )
     return reply_tensors(work, updates, offer)
+
+
+def _violation(work: Work) -> Tensor | None:
+    """The form of the score that a client tells, [1, M]; None if it tells none."""
+    scorer = work.problem.scorer
+    if scorer is None or not work.settings.scores_at_sites or not has_scores(work):
+        return None
+    return torch.zeros((1, scorer.rows.count), dtype=torch.float64)
 
 
 def _sent(work: Work, state: ServerState) -> Params:
@@ -248,6 +264,11 @@ def _meaning_up(work: Work, name: str) -> str:
             "the mean objective of the local steps"
             if budget is None
             else "not a number: the objective is private"
+        )
+    if name == VIOLATION:
+        return (
+            "for each bound row of a rule, the share of probe rows that the site's own model"
+            " violates, by its own account"
         )
     if name == GROUP:
         return "which of the server's models has the least loss on the site's samples"

@@ -6,6 +6,7 @@
       keys/            CA, server, signatures  keys/         of the site's node
       invitations/     NAME.zip for each site  state/        private memory of the site
       run/             run folder              site.sock     where the site process answers
+      app/             for `flwr run`
 
 A site creates its own key pair and sends the public key to the operator of the server over a
 channel that both trust; no private key ever leaves the machine that created it.
@@ -14,6 +15,7 @@ channel that both trust; no private key ever leaves the machine that created it.
 from __future__ import annotations
 
 import datetime
+import errno
 import hashlib
 import ipaddress
 import json
@@ -23,14 +25,25 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from fedkg.deploy.signing import create_key, sign_folder, verify_folder
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.flower.settings import APP, write_app
+from fedkg.deploy.signing import (
+    create_key,
+    private_pem,
+    public_pem,
+    sign_folder,
+    verify_folder,
+    write_private,
+)
 from fedkg.errors import FederationError, FedkgError, JobError, UsageError
 from fedkg.limits import parse_json, read_file
 
@@ -39,11 +52,16 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from fedkg.jobs.schema.job import Job
+    from fedkg.pack import Pack
 
 FEDERATION, SITE, JOB, PACK = "federation.json", "site.json", "job.yaml", "rules.fkgpack"
 KEYS, INVITATION, INVITATIONS, STATE, RUN = "keys", "invitation", "invitations", "state", "run"
 CA, SIGNER, NODE = "ca.pem", "signing.pub", "node"
 SOCKET = "site.sock"
+RULES = "rules"
+CHANGE, CHANGE_DOCUMENT = "rule-change", "change.json"
+PAUSED, LEFT = "paused", "left"
+"""Files of a site folder that mark these states."""
 
 DEFAULT_ADDRESS = "localhost:9092"
 
@@ -84,15 +102,24 @@ class Site:
         name: the name of the site in the federation.
         sites_file: the sites file with the description of the site's table.
         share_rows: whether the site may hand rows to the server, if the job asks for them.
+        accept_rule_changes: whether new rules of the server need no confirmation.
+        trust_code: whether the site may run Python code of the invitation.
     """
 
     name: str
     sites_file: str
     share_rows: bool = False
+    accept_rule_changes: bool = False
+    trust_code: bool = False
 
 
 def create_federation(
-    job: Path, folder: Path, *, address: str = DEFAULT_ADDRESS, sites: Sequence[str] = ()
+    job: Path,
+    folder: Path,
+    *,
+    address: str = DEFAULT_ADDRESS,
+    sites: Sequence[str] = (),
+    trust_code: bool = False,
 ) -> Federation:
     """Create the folder of a federation with keys, certificates and an invitation for each site.
 
@@ -101,21 +128,22 @@ def create_federation(
         folder: a new folder.
         address: HOST:PORT on which sites reach the server.
         sites: the names of the sites; by default those of the job.
+        trust_code: whether Python code that the job imports may run at the server; invitations
+            then contain it.
 
     Raises:
-        UsageError: the folder exists, or the address or a name is wrong.
+        UsageError: the folder exists, the address or a name is wrong, or the job imports code
+            without `trust_code`.
         JobError, FedkgError: the job or its rules are wrong.
     """
-    from fedkg.jobs.rule_pack import load_rules
-    from fedkg.pack import save
 
     host, _ = split_address(address)
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder")
     for name in sites:
-        _check_name(name)
-    found = _read_job_of_sites(job, sites)
-    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+        check_site_name(name)
+    plan = _plan(job, sites, trust_code)
+    names = plan.sites
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(
             "a federation needs at least two sites with different names",
@@ -123,35 +151,56 @@ def create_federation(
             help="--sites graz,linz,wien",
         )
     for name in names:
-        _check_name(name)
-    if found.model.path or found.model.graph:
-        raise JobError(
-            f"{job}: `model.path` and `model.graph` name files that invitations do not contain",
-            help="use a model that fedkg has: model: {name: mlp}",
-        )
-    pack, _ = load_rules(found)
+        check_site_name(name)
     federation = Federation(
-        name=found.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
+        name=plan.name or job.stem, address=address, sites=dict.fromkeys(sorted(names), "")
     )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        save(pack, partial / PACK)
-        (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
-        save_federation(partial, federation)
+    with new_federation_folder(folder, job, plan.pack, federation) as partial:
+        for file in plan.code:
+            shutil.copy(file, partial / file.name)
         keys = partial / KEYS
         keys.mkdir(mode=0o700)
         _create_certificates(keys, host)
         create_key(keys)
-        _write_private(keys / "app.secret", os.urandom(32))
+        write_private(keys / "app.secret", os.urandom(32))
         (partial / INVITATIONS).mkdir()
         for name in federation.sites:
-            _write_invitation(partial, name)
-        partial.chmod(0o755)
-        partial.rename(folder)
+            write_invitation(partial, name)
+    return federation
+
+
+@contextmanager
+def new_federation_folder(
+    folder: Path, job: Path, pack: Pack, federation: Federation
+) -> Iterator[Path]:
+    """A folder with the job, the rules, the sites and the Flower app of a federation.
+
+    It has another name during the block, so that no incomplete folder remains after an error.
+    """
+    from fedkg.pack import save
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        with report_full_disk(folder.parent):
+            save(pack, partial / PACK)
+            (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+            save_federation(partial, federation)
+            write_app(partial / APP, folder.resolve())
+            yield partial
+            partial.chmod(0o755)
+            partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return federation
+
+
+def invite_site(folder: Path, name: str) -> Path:
+    """Write the invitation of a site again, with the rules in use. Returns its file.
+
+    Raises UsageError, FederationError: no such site.
+    """
+    _require_site(load_federation(folder), name)
+    return write_invitation(folder, name)
 
 
 def admit_site(folder: Path, name: str, key: Path) -> Federation:
@@ -171,7 +220,7 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
 
 
 def dismiss_site(folder: Path, name: str) -> Federation:
-    """Remove the key of a site: its node is rejected from the next start of the server.
+    """Remove the key of a site: the server sends nothing to its node any more.
 
     Raises UsageError, FederationError: no such site.
     """
@@ -187,18 +236,27 @@ def join_federation(
     *,
     fingerprint: str = "",
     share_rows: bool = False,
+    accept_rule_changes: bool = False,
+    trust_code: bool = False,
 ) -> tuple[Path, Site, str]:
     """Verify an invitation, unpack it into a new folder and create the key pair of the site.
 
     Args:
+        invitation: the ZIP file from the operator of the server.
+        sites_file: the sites file with the description of the site's table.
+        folder: the folder to create; None: the name of the site.
         fingerprint: what the operator of the server says `federation init` printed; empty: the
             invitation is only compared with its own key, which detects damage but no forgery.
+        share_rows: see `Site`.
+        accept_rule_changes: see `Site`.
+        trust_code: see `Site`.
 
     Returns:
         The site's folder, the site, and the fingerprint of the key that signed the invitation.
 
     Raises:
-        UsageError: a file is missing, or the folder exists.
+        UsageError: a file is missing, the folder exists, or the invitation contains code without
+            `trust_code`.
         FederationError: the invitation is damaged, forged or signed by another key.
         TableError: the sites file does not describe the site.
     """
@@ -207,25 +265,52 @@ def join_federation(
 
     with tempfile.TemporaryDirectory() as scratch:
         unpacked = Path(scratch) / INVITATION
-        _unpack(invitation, unpacked)
+        unpack_invitation(invitation, unpacked)
         signer = verify_invitation(unpacked, fingerprint)
-        name = str(_read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
-        _check_name(name)
-        site = Site(name=name, sites_file=str(sites_file.resolve()), share_rows=share_rows)
+        name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
+        check_site_name(name)
+        require_trusted_code(unpacked, trust_code, f"the invitation {invitation}")
+        site = Site(
+            name=name,
+            sites_file=str(sites_file.resolve()),
+            share_rows=share_rows,
+            accept_rule_changes=accept_rule_changes,
+            trust_code=trust_code,
+        )
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
         if folder.exists():
             raise UsageError(f"{folder} exists already", help="choose another folder with -o")
         folder.mkdir(parents=True, mode=0o700)
         try:
-            shutil.copytree(unpacked, folder / INVITATION)
-            (folder / STATE).mkdir(mode=0o700)
-            _create_node_key(folder / KEYS, site.name)
-            _write_json(folder / SITE, asdict(site))
+            with report_full_disk(folder):
+                shutil.copytree(unpacked, folder / INVITATION)
+                (folder / STATE).mkdir(mode=0o700)
+                _create_node_key(folder / KEYS, site.name)
+                write_json(folder / SITE, asdict(site))
         except BaseException:
             shutil.rmtree(folder)
             raise
     return folder, site, signer
+
+
+def require_trusted_code(folder: Path, trusted: bool, what: str) -> None:
+    """Raise UsageError if an unpacked invitation contains Python code that may not run.
+
+    Args:
+        folder: the unpacked invitation.
+        trusted: whether its code may run.
+        what: the invitation, for the message.
+    """
+    code = find_code(folder)
+    if code and not trusted:
+        raise UsageError(
+            f"{what} contains Python code that this site would run: "
+            + ", ".join(file.name for file in code),
+            expected="the consent of the site's operator: the code can read all that you can read",
+            help="unzip the invitation and read the code; if you trust it and the operator of the "
+            "server, use `fedkg site join --trust-code`",
+        )
 
 
 def verify_invitation(folder: Path, fingerprint: str = "") -> str:
@@ -255,6 +340,11 @@ def verify_invitation(folder: Path, fingerprint: str = "") -> str:
     return found
 
 
+def find_code(folder: Path) -> list[Path]:
+    """The Python files of the job in the folder of a server, or in an invitation."""
+    return sorted(folder.glob("*.py"))
+
+
 def compute_fingerprint(key: Path) -> str:
     """Half of the SHA-256 of a public key's file, as eight groups of four digits."""
     digits = hashlib.sha256(key.read_bytes()).hexdigest()[:32]
@@ -266,7 +356,7 @@ def load_federation(folder: Path) -> Federation:
 
     Raises UsageError if there is none, FederationError if its file is wrong.
     """
-    document = _read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
+    document = read_json(folder / FEDERATION, "`fedkg federation init JOB.yaml -o FEDERATION`")
     try:
         found = Federation(
             name=str(document["name"]),
@@ -285,12 +375,14 @@ def load_federation(folder: Path) -> Federation:
 
 def load_site(folder: Path) -> Site:
     """The site in a folder. Raises UsageError, FederationError like `load_federation`."""
-    document = _read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
+    document = read_json(folder / SITE, "`fedkg site join INVITATION.zip --sites SITES.yaml`")
     try:
         return Site(
             name=str(document["name"]),
             sites_file=str(document["sites_file"]),
             share_rows=document.get("share_rows") is True,  # consent is never guessed
+            accept_rule_changes=document.get("accept_rule_changes") is True,
+            trust_code=document.get("trust_code") is True,
         )
     except (KeyError, TypeError) as error:
         raise FederationError(
@@ -302,7 +394,7 @@ def load_site(folder: Path) -> Site:
 
 def save_federation(folder: Path, federation: Federation) -> None:
     """Write `federation.json`."""
-    _write_json(folder / FEDERATION, asdict(federation))
+    write_json(folder / FEDERATION, asdict(federation))
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -327,9 +419,7 @@ def private_key_problems(folder: Path) -> list[str]:
 
 
 def _change_key(folder: Path, federation: Federation, name: str, key: str) -> Federation:
-    changed = Federation(
-        name=federation.name, address=federation.address, sites={**federation.sites, name: key}
-    )
+    changed = replace(federation, sites={**federation.sites, name: key})
     save_federation(folder, changed)
     return changed
 
@@ -342,14 +432,94 @@ def _require_site(federation: Federation, name: str) -> None:
         )
 
 
-def _check_name(name: str) -> None:
-    """Names of sites are names of folders and files."""
+def check_site_name(name: str) -> None:
+    """Raise UsageError if a name is not that of a folder and a file."""
     if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise UsageError(
             "the name of a site is not usable as the name of a file",
             expected="letters, digits, - and _; at most 64",
             received=name,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What a federation takes from its job: name, sites, rules, and files with Python code."""
+
+    name: str
+    sites: Sequence[str]
+    pack: Pack
+    code: Sequence[Path] = ()
+
+
+def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
+    """What a federation takes from a job file.
+
+    Args:
+        job: the job file.
+        sites: the names of the sites; empty: those of the job.
+        trust_code: whether code that the job imports may run.
+
+    Raises:
+        UsageError: the job imports code that may not run.
+        JobError, FedkgError: the job or its rules are wrong, or sites cannot run it.
+    """
+    from fedkg.jobs.causes.job_file import is_causes_job
+    from fedkg.jobs.code_trust import list_files, require_trust
+    from fedkg.jobs.rule_pack import load_rules
+
+    if job.is_file() and is_causes_job(job):
+        return _plan_discovery(job, sites)
+    found = _read_job_of_sites(job, sites)
+    require_trust((found,), trust_code)
+    if found.model.graph:
+        raise JobError(
+            f"{job}: `model.graph` names files that invitations do not contain",
+            help="use a model without a graph, or one that builds its graph in its own file "
+            "(`model.path: net.py:Net`)",
+        )
+    pack, _ = load_rules(found)
+    names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    return _Plan(
+        name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found))
+    )
+
+
+def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
+    """The files that a job in this folder names. Raises JobError for one that an invitation cannot
+    contain.
+    """
+    files = [(base / file).resolve() for file in named]
+    for file in files:
+        if not file.is_file():
+            raise JobError(
+                f"model.path: file {file} does not exist", help="paths are relative to the job file"
+            )
+        if not file.stem.replace("_", "").isalnum():
+            raise JobError(
+                f"model.path: {file.name} is not usable in an invitation",
+                expected="letters, digits and _ before .py",
+            )
+    return files
+
+
+def _plan_discovery(job: Path, sites: Sequence[str]) -> _Plan:
+    """The same for a causal discovery."""
+    from fedkg.deploy.job_files import reject_pooled_measurements
+    from fedkg.jobs.causes.job_file import read_causes_job
+    from fedkg.jobs.causes.run import compile_causes
+    from fedkg.jobs.initial_files import ELSEWHERE
+
+    found = read_causes_job(job, sites_file=ELSEWHERE)
+    reject_pooled_measurements(found)
+    names = list(found.clients) or list(sites)
+    if sites and set(sites) != set(names):
+        raise UsageError(
+            f"{job}: `clients` and --sites differ",
+            expected=", ".join(names),
+            received=", ".join(sites),
+        )
+    return _Plan(name=found.name, sites=names, pack=compile_causes(found))
 
 
 def _read_job_of_sites(job: Path, sites: Sequence[str]) -> Job:
@@ -380,30 +550,59 @@ def _describe_job(job: Path) -> str:
         if isinstance(document.get("data"), dict):
             document["data"].pop(name, None)
     if isinstance(document.get("sites"), dict):
-        for site in document["sites"].values():
+        for place, site in document["sites"].items():
+            if site and (site.get("knowledge") or site.get("trust") is not None):
+                raise JobError(
+                    f"{job}: sites.{place}: knowledge and trust stay at the site",
+                    help="move them to `settings` in the sites file of the site, and set "
+                    "`model: {inject: true}` in the job",
+                )
             for name in ("table", "columns"):
                 (site or {}).pop(name, None)
+    model = document.get("model")
+    if isinstance(model, dict) and model.get("path"):
+        model["path"] = Path(model["path"]).name
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def _write_invitation(folder: Path, name: str) -> None:
-    """`invitations/NAME.zip`: a signed folder."""
+def write_invitation(
+    folder: Path, name: str, *, pack: Path | None = None, target: Path | None = None
+) -> Path:
+    """Write the invitation of a site: a signed folder as a ZIP file.
+
+    Args:
+        folder: the folder of the server.
+        name: the site.
+        pack: its rules; None: those that the server uses.
+        target: the file; None: `invitations/NAME.zip`.
+    """
+    target = target or folder / INVITATIONS / f"{name}.zip"
+    federation = load_federation(folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         content = Path(scratch)
-        for file in (JOB, PACK, FEDERATION):
-            shutil.copy(folder / file, content / file)
+        shutil.copy(folder / JOB, content / JOB)
+        shutil.copy(pack or folder / PACK, content / PACK)
+        for file in find_code(folder):
+            shutil.copy(file, content / file.name)
+        names = dict.fromkeys(federation.sites, "")  # the keys of other sites stay here
+        save_federation(content, replace(federation, sites=names))
         shutil.copy(folder / KEYS / CA, content / CA)
         shutil.copy(folder / KEYS / SIGNER, content / SIGNER)
-        _write_json(content / SITE, {"name": name})
+        write_json(content / SITE, {"name": name})
         sign_folder(content, folder / KEYS / "signing.key")
-        target = folder / INVITATIONS / f"{name}.zip"
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        body = BytesIO()
+        with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(content.iterdir()):
                 archive.write(path, path.name)
+        replace_file(target, body.getvalue())
+    return target
 
 
-def _unpack(invitation: Path, folder: Path) -> None:
-    """Unpack an invitation: plain files in one folder, of a limited size."""
+def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
+    """Unpack an invitation: plain files in one folder, of a limited size.
+
+    Raises FederationError, UsageError: it is something else, or damaged.
+    """
     try:
         with zipfile.ZipFile(invitation) as archive:
             entries = archive.infolist()
@@ -422,11 +621,30 @@ def _unpack(invitation: Path, folder: Path) -> None:
                 )
             archive.extractall(folder)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise _full_disk(folder, error) from error
         raise UsageError(
             f"cannot read the invitation {invitation}",
             received=str(error),
             help="ask the operator of the server for the file invitations/NAME.zip",
         ) from error
+
+
+@contextmanager
+def report_full_disk(folder: Path) -> Iterator[None]:
+    """Raise UsageError if the block cannot write into a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise _full_disk(folder, error) from error
+
+
+def _full_disk(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write into {folder}",
+        received=error.strerror or str(error),
+        help="free space on its disk, or choose a folder that you may write to",
+    )
 
 
 def _create_certificates(keys: Path, host: str) -> None:
@@ -462,8 +680,8 @@ def _create_certificates(keys: Path, host: str) -> None:
     )  # fmt: skip
     (keys / CA).write_bytes(_pem(authority))
     (keys / "server.pem").write_bytes(_pem(server))
-    _write_private(keys / "ca.key", _private_pem(authority_key))
-    _write_private(keys / "server.key", _private_pem(server_key))
+    write_private(keys / "ca.key", private_pem(authority_key))
+    write_private(keys / "server.key", private_pem(server_key))
 
 
 def _certify(
@@ -520,13 +738,9 @@ def _create_node_key(keys: Path, name: str) -> None:
         serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
     )
-    _write_private(keys / f"{NODE}.key", body)
-    _write_private(keys / "app.secret", os.urandom(32))
-    (keys / f"{name}.pub").write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
+    write_private(keys / f"{NODE}.key", body)
+    write_private(keys / "app.secret", os.urandom(32))
+    (keys / f"{name}.pub").write_bytes(public_pem(key.public_key()))
 
 
 def _read_public_key(path: Path) -> str:
@@ -542,9 +756,7 @@ def _read_public_key(path: Path) -> str:
         raise _wrong_key(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise _wrong_key(path)
-    return key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    ).decode()
+    return public_pem(key).decode()
 
 
 def _wrong_key(path: Path) -> FederationError:
@@ -560,28 +772,12 @@ def _pem(certificate: Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _private_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
-def _write_private(path: Path, body: bytes) -> None:
-    """Write a file that only its owner may read, from its first moment on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(body)
-
-
-def _write_json(path: Path, document: Mapping[str, object]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Replace a JSON file in one step."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _read_json(path: Path, command: str) -> dict[str, Any]:
+def read_json(path: Path, command: str) -> dict[str, Any]:
     """A JSON object. `Any`: JSON."""
     try:
         found = parse_json(read_file(path), str(path))

@@ -13,7 +13,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg._internal.yaml_documents import parse_yaml
+from fedkg.deploy.federation import JOB, PACK, find_code
 from fedkg.errors import FederationError, JobError
+from fedkg.jobs.causes.job_file import CausesJob, parse_causes_job
+from fedkg.jobs.code_trust import list_files
 from fedkg.jobs.initial_files import ELSEWHERE
 from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.schema.data_section import TABLE_SET
@@ -24,10 +27,14 @@ from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_tria
 from fedkg.pack import Pack, load
 from fedkg.pack.file import pack_digest
 
-JOB_FILE, PACK_FILE, FEDERATION_FILE = "job.yaml", "rules.fkgpack", "federation.json"
+PACK_FIELD = "pack"
+"""Field of a request with the digest of the rules that it is about."""
 
 SETTINGS = ("learning_rate", "local_epochs", "batch")
 """Training settings of a site that the server knows."""
+
+PRIVATE = ("knowledge", "trust")
+"""Settings of a site that only its own sites file may state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,25 +59,29 @@ class JobFiles:
             FederationError: a file is missing.
             JobError, PackError: the job or the pack cannot be read.
         """
-        for name in (JOB_FILE, PACK_FILE):
+        for name in (JOB, PACK):
             if not (folder / name).is_file():
                 raise FederationError(
                     f"{folder / name} does not exist",
                     help="`fedkg federation init` writes the folder of a server, `fedkg site join` "
                     "that of a site",
                 )
-        document = parse_yaml(read_job_text(folder / JOB_FILE), str(folder / JOB_FILE))
-        return cls(folder=folder, document=document, pack=load(folder / PACK_FILE))
+        document = parse_yaml(read_job_text(folder / JOB), str(folder / JOB))
+        return cls(folder=folder, document=document, pack=load(folder / PACK))
 
     @property
     def identity(self) -> dict[str, str]:
         """What the server and its sites must have in common; the contract concerns the server."""
+        code = hashlib.sha256()
+        for file in find_code(self.folder):
+            code.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
         shared = {name: part for name, part in self.document.items() if name != "federation"}
         fields = json.dumps(shared, sort_keys=True, default=str)
         return {
             "fedkg": metadata.version("fedkg"),
             "pack": pack_digest(self.pack),
             "job": hashlib.sha256(fields.encode()).hexdigest(),
+            "code": code.hexdigest(),
         }
 
     def contract(self) -> RoundContract:
@@ -83,13 +94,15 @@ class JobFiles:
             return RoundContract.model_validate(self.document.get("federation") or {})
         except ValidationError as error:
             raise JobError(
-                f"{self.folder / JOB_FILE}: `federation` is wrong",
+                f"{self.folder / JOB}: `federation` is wrong",
                 received=format_field_errors(error.errors()),
             ) from error
 
     def listed_sites(self) -> dict[str, dict[str, Any]]:
         """The sites that the job lists, with their fields. `Any`: YAML."""
-        sites = self.document.get("sites")
+        sites = self.document.get("clients" if self.is_discovery else "sites")
+        if self.is_discovery:
+            return {str(name): {} for name in sites or ()}
         if isinstance(sites, Mapping):
             return {str(name): dict(own or {}) for name, own in sites.items()}
         return {str(name): {} for name in sites} if isinstance(sites, list) else {}
@@ -101,6 +114,7 @@ class JobFiles:
             JobError, UsageError, TableError: the job or the sites file is wrong.
         """
         own = self.listed_sites().get(name, {})
+        own = {field: value for field, value in own.items() if field not in PRIVATE}
         return self._job(sites_file.resolve(), {name: own})
 
     def joint_job(self, sites: Mapping[str, Mapping[str, Any]]) -> Job:
@@ -116,6 +130,28 @@ class JobFiles:
         reject_pooled_rows(job, plan_trials(job), self.pack)
         return job
 
+    @property
+    def is_discovery(self) -> bool:
+        """Whether the job is a causal discovery."""
+        return self.document.get("kind") == "causes"
+
+    def causes_job(self, sites_file: Path | None = None) -> CausesJob:
+        """The causal discovery.
+
+        Args:
+            sites_file: of one site; None: the job over all sites, none of whose tables it names.
+
+        Raises:
+            JobError: the job is wrong, or needs the measurements of all sites in one place.
+        """
+        place = sites_file or self.folder / ELSEWHERE
+        data = {**(self.document.get("data") or {}), "sites_file": str(place.resolve())}
+        document = {**self.document, "data": data}
+        document.pop("pack", None)
+        job = parse_causes_job(document, str(self.folder / JOB))
+        reject_pooled_measurements(job)
+        return job
+
     def _job(self, sites_file: Path, sites: Mapping[str, Mapping[str, Any]]) -> Job:
         data = {**self.document.get("data", {}), "sites_file": str(sites_file)}
         if data.get("set") not in (None, TABLE_SET):
@@ -126,17 +162,36 @@ class JobFiles:
         document = {
             **self.document,
             "data": data,
-            "pack": str((self.folder / PACK_FILE).resolve()),
+            "pack": str((self.folder / PACK).resolve()),
             "sites": {name: dict(own) for name, own in sites.items()},
         }
         document.pop("rules", None)
-        return parse_job(document, name=str(self.folder / JOB_FILE), base=self.folder)
+        job = parse_job(document, name=str(self.folder / JOB), base=self.folder)
+        self._reject_foreign_code(job)
+        return job
+
+    def _reject_foreign_code(self, job: Job) -> None:
+        """Raise JobError if the job imports code that is not in the signed folder: consent to run
+        code covers nothing else.
+        """
+        known = {file.resolve() for file in find_code(self.folder)}
+        for file in list_files(job):
+            if (self.folder / file).resolve() not in known:
+                raise JobError(
+                    f"{self.folder / JOB} imports {file}, which the invitation does not contain",
+                    help="do not take part, and ask the operator of the server",
+                )
 
 
 def own_settings(job: Job, name: str) -> dict[str, Any]:
     """The training settings of a site that it tells the server. `Any`: numbers."""
     site = job.sites[name]
     return {field: value for field in SETTINGS if (value := getattr(site, field)) is not None}
+
+
+def sites_score(configs: Sequence[TrialConfig]) -> bool:
+    """Whether sites score their models in any trial, on a probe that the server sends them."""
+    return any(config.job.scoring.at == "sites" for config in configs)
 
 
 def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> None:
@@ -147,6 +202,45 @@ def reject_pooled_rows(job: Job, configs: Sequence[TrialConfig], pack: Pack) -> 
     found = next(_find_pooled_rows(job, configs, pack), None)
     if found is not None:
         raise _pooled(*found)
+
+
+def reject_pooled_measurements(job: CausesJob) -> None:
+    """Raise JobError if a causal discovery needs the measurements of several sites in one place.
+
+    The message names the first such field and what to use instead.
+    """
+    found = next(_find_pooled_measurements(job), None)
+    if found is not None:
+        raise _pooled(*found)
+
+
+def _find_pooled_measurements(job: CausesJob) -> Iterator[tuple[str, str]]:
+    """Reasons and alternatives."""
+    mode = job.learning.mode
+    if mode == "sequential":
+        yield (
+            f"`learning.mode: {mode}` exchanges a message for every step of every epoch",
+            "`mode: batch`, with one message each way in an epoch",
+        )
+    if mode == "closed_form":
+        yield (
+            f"`learning.mode: {mode}` multiplies measurements of a site by states of the others",
+            "`mode: batch`, which comes to rest at the same point",
+        )
+    if job.correlation:
+        yield (
+            f"`correlation: {job.correlation:g}` compares measurements of different sites",
+            "`correlation: 0`: each site chooses its measurements by `clients`",
+        )
+    if job.precedence:
+        yield ("`precedence: true` compares measurements of different sites", "`precedence: false`")
+    if job.centralised:
+        yield "`centralised: true` pools the measurements of all sites", "`centralised: false`"
+    if any(job.federation.choices().values()):
+        yield (
+            "a causal discovery needs the states of all sites in every epoch",
+            "leave out `federation.quorum`, `oversampling` and `late`",
+        )
 
 
 def _pooled(reason: str, instead: str) -> JobError:
@@ -171,11 +265,19 @@ def _find_pooled_rows(
         yield "`privacy.mined` mines in rows of the server", "leave out `privacy.mined`"
     if job.corrupt is not None:
         yield "`corrupt` changes labels of a site", "leave out `corrupt`"
-    if job.theory is not None:
-        yield "`theory` evaluates gradients on the rows of all sites", "leave out `theory`"
-    if job.model.graph is not None or job.model.path is not None:
+    if any(config.job.simulation.attacks.changes != "none" for config in configs):
         yield (
-            "`model.graph` and `model.path` name files that an invitation does not contain",
+            "`simulation.attacks` changes labels or updates of sites",
+            "leave out `simulation`; `fedkg run` simulates attacks",
+        )
+    if job.theory is not None:
+        yield (
+            "`theory` compares gradients of all sites at every model, which sites do not send",
+            "leave out `theory`; `fedkg run` measures it where all tables may be read",
+        )
+    if job.model.graph is not None:
+        yield (
+            "`model.graph` names files that an invitation does not contain",
             "use another `model.kind`",
         )
     inferred = [one for one in pack.manifest.inferences if one.per == "run"]
@@ -187,16 +289,34 @@ def _find_pooled_rows(
     for config in configs:
         section, own = algorithm_section(config.job), config.job
         if own.augment.by != "none":
-            yield "`augment` reads the series of all sites on one clock", "leave out `augment`"
+            yield (
+                "`augment` aligns the series of all sites on one clock",
+                "leave out `augment`; jobs of `kind: causes` find causes between sites",
+            )
+        if section.path is not None or section.aggregate.own is not None:
+            yield (
+                f"algorithm {config.algorithm} is code of yours, which an invitation does not have",
+                "an algorithm of fedkg",
+            )
+        if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
+            yield (
+                "`scoring.at: sites` shows all sites the probe, and rows of sites are not public",
+                "`data.server_table`, a public table, or `scoring.at: server`",
+            )
         if section.exchange == "data":
             yield (
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
-                "another algorithm",
+                "an algorithm that exchanges models, such as `fedavg`",
             )
-        if own.model.inject is not None and own.model.inject.trust == "cross-validation":
+        if own.model.inject is not None and own.model.inject.trust == "cross_validate":
             yield (
-                "`model.inject.trust: cross-validation` trains on the rows of all sites",
-                "a number from 0 to 1",
+                "`model.inject.trust: cross_validate` trains on the rows of all sites",
+                "a number from 0 to 1, or `trust: cross_validate` in the sites file of a site",
+            )
+        if own.model.inject is not None and own.model.inject.policy == "drop":
+            yield (
+                "`model.inject.policy: drop` changes numbers of rows that the server knows already",
+                "`policy: repair`",
             )
         grouping = section.grouping
         personal = section.exchange == "none" or any(

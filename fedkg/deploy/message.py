@@ -22,6 +22,9 @@ REQUEST = "request"
 """Field of an answer with the digest of its request: it tells a late answer to another request
 apart."""
 
+ROUND_KINDS = frozenset(("ask", "train"))
+"""Requests that are part of a round: a quorum is enough. All others need every site."""
+
 MOST_ROUNDS = (1 << 31) - 1
 """Largest number of a round."""
 
@@ -47,7 +50,10 @@ class Message:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The message as bytes; equal messages have equal bytes."""
+        """The message as bytes: equal ones for equal fields and tensors in the same order.
+
+        The order of sites in a field is part of a training: random numbers follow from it.
+        """
         header = {
             "version": VERSION,
             "kind": self.kind,
@@ -57,7 +63,7 @@ class Message:
         }
         return save(
             {name: value.detach().cpu().contiguous() for name, value in self.tensors.items()},
-            {_HEADER: json.dumps(header, sort_keys=True, allow_nan=False)},
+            {_HEADER: json.dumps(header, allow_nan=False)},
         )
 
     @classmethod
@@ -91,6 +97,15 @@ class Message:
                 f"{sender} sent something that is not a message of fedkg",
                 received=f"{len(data)} bytes, {type(error).__name__}: {error}",
             ) from error
+
+
+def read_head(data: bytes) -> tuple[str, int, dict[str, Any]]:
+    """Kind, round and fields of a message, without its tensors. Raises as `Message.from_bytes`."""
+    try:
+        header = json.loads(_metadata(data)[_HEADER], parse_constant=_reject_constant)
+        return str(header["kind"]), _read_round(header["round"]), dict(header["fields"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FederationError("this is not a message of fedkg", received=str(error)) from error
 
 
 def request_digest(request: bytes) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.message import Message
+from fedkg.deploy.signing import OWNER_ONLY
 from fedkg.errors import FederationError
 from fedkg.limits import parse_json, read_file
 
@@ -73,9 +74,4 @@ class NoisyReleases:
 
     def _write(self, name: str, body: bytes) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"{name}.part"
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.folder / name)
+        replace_file(self.folder / name, body, mode=OWNER_ONLY)

@@ -42,6 +42,8 @@ DATA_FIELDS = (
 
 BEFORE: When = "before the first round"
 EVALUATED: When = "at evaluations"
+CHANGED: When = "when rules change"
+ROUNDS: When = "in each of its rounds"
 
 MEANINGS: Mapping[str, tuple[When, str]] = {
     "labels": (BEFORE, "samples of each class by use: training, test, server, unused"),
@@ -68,8 +70,23 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "left_out": (BEFORE, "rules that the site's teacher does not include"),
     "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
     "samples/y": (BEFORE, "their targets"),
+    "units": (BEFORE, "causal discovery: the units that the sites file states"),
+    "clock": (BEFORE, "causal discovery: number of rows, first and last time"),
+    "steps/differences": (BEFORE, "causal discovery: differences between two times"),
+    "steps/counts": (BEFORE, "causal discovery: how often each difference occurs"),
+    "states": (BEFORE, "causal discovery: the states of the site's filter at all steps"),
+    "dynamics": (BEFORE, "causal discovery: transition matrix of the states"),
+    "filter": (BEFORE, "causal discovery: product of the filter's gain and the emission matrix"),
+    "measurements": (BEFORE, "causal discovery: number of measurements"),
+    "outside": (BEFORE, "causal discovery: rows outside the times of other sites"),
+    "interpolated": (BEFORE, "causal discovery: number of interpolated values"),
+    "time_range": (BEFORE, "causal discovery: first and last time of training steps"),
+    "augmented": (ROUNDS, "causal discovery: the states that are augmented by measurements"),
+    "sums": (ROUNDS, "causal discovery: loss, and squared norms of theta and of its change"),
+    "receipt": (ROUNDS, "a SHA-256 that stands for what the site remembers"),
     "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
     "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),
+    "knowledge": (EVALUATED, "sums of right answers of the model, of its knowledge, and of both"),
     "rules/counts": (EVALUATED, "for each rule, bound rows, violations and cases"),
     "rules/margins": (EVALUATED, "for each rule, the margin of the worst violation"),
     "rules/met": (EVALUATED, "for each bound row, whether a test sample meets its condition"),
@@ -80,6 +97,8 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "rows": (EVALUATED, "number of test samples"),
     "sites": (EVALUATED, "position of the site"),
     "request": (EVALUATED, "SHA-256 of the server's request"),
+    "received": (CHANGED, "whether the site has the new rules"),
+    "confirmed": (CHANGED, "when its operator confirmed them"),
 }
 """When a site sends each tensor and field besides those of training, and what it says."""
 
@@ -345,6 +364,7 @@ def evaluation_parts(found: Evaluation, *, with_rows: bool) -> tuple[dict[str, A
     tensors = {
         "figures": found.sums,
         "counts": found.counts,
+        **({"knowledge": found.knowledge} if found.knowledge.numel() else {}),
         "rules/counts": torch.tensor(counts, dtype=torch.int64).reshape(-1, 6),
         "rules/margins": torch.tensor([one.least[1] for one in tallies], dtype=torch.float64),
         "rules/met": torch.from_numpy(np.concatenate(met) if met else np.zeros(0, dtype=bool)),
@@ -373,7 +393,11 @@ def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor], place: int) -> 
         )
     }
     return Evaluation(
-        sites=(place,), sums=tensors["figures"], counts=tensors["counts"], tallies=tallies
+        sites=(place,),
+        sums=tensors["figures"],
+        counts=tensors["counts"],
+        tallies=tallies,
+        knowledge=tensors.get("knowledge", torch.zeros(1, 0, dtype=torch.float64)),
     )
 
 

@@ -16,6 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from typing_extensions import TypeIs
 
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.signing import OWNER_ONLY
 from fedkg.errors import FederationError
 from fedkg.models.model_protocols import Params
 
@@ -74,12 +76,8 @@ class PrivateRows:
         """Save a version, and delete the versions that were not used for longest."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(receipt)
-        part = path.with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(save({name: value.contiguous() for name, value in rows.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        body = save({name: value.contiguous() for name, value in rows.items()})
+        replace_file(path, body, mode=OWNER_ONLY)
         files = sorted(self.folder.glob("*.safetensors"), key=lambda one: one.stat().st_mtime_ns)
         for old in files[:-KEPT]:
             old.unlink()

@@ -19,6 +19,7 @@ from fedkg.deploy.disclosures import (
     SHARED,
     UNUSABLE,
     UPDATE,
+    VIOLATION,
     check_beside,
     derive_reply,
     offer_tensors,
@@ -27,7 +28,7 @@ from fedkg.deploy.disclosures import (
 from fedkg.deploy.message import Message
 from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
 from fedkg.deploy.secure_aggregation import LARGEST_NUMBER, aggregate_securely, default_threshold
-from fedkg.deploy.transport import Reply, Transport
+from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.executors.sequential import Sequential
@@ -40,9 +41,6 @@ RECEIPT = "receipt"
 """In `ServerState.clients` at the server: which reply of each client it used last, uint8 [N, 32].
 It stands for the rows that the client itself remembers, see `private_rows`.
 """
-
-LONGEST_REASON = 1000
-"""Characters of a site's error that the server's records keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -248,6 +246,9 @@ class _Expected:
             if not is_receipt(fields.get(RECEIPT)):
                 return "its answer has no receipt of its private rows"
             memory = {RECEIPT: _bytes_of(fields[RECEIPT]).unsqueeze(0)}
+        violation = stacked.get(VIOLATION)
+        if violation is not None and bool(((violation < 0) | (violation > 1)).any()):
+            return "its score is not a share of the probe rows"
         start, update = offer.of_groups(groups), _part(stacked, UPDATE)
         return Updates(
             clients=torch.tensor([client]),
@@ -257,6 +258,7 @@ class _Expected:
             loss=stacked[LOSS],
             client_memory=memory,
             shared=_part(stacked, SHARED),
+            violation=violation,
             outgoing=True,
         )
 
@@ -291,7 +293,7 @@ def _request(
 
 def _shortened(text: str) -> str:
     """Text from a site, safe to show and of bounded length."""
-    return escape_hidden(text[:LONGEST_REASON])
+    return escape_hidden(text[:LONGEST_ERROR])
 
 
 def _row(offer: Offer, row: int) -> Offer:

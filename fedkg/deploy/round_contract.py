@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fedkg.deploy.message import REQUEST, Message, request_digest
+from fedkg.deploy.message import REQUEST, ROUND_KINDS, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
-from fedkg.deploy.transport import Reply, Transport
+from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
@@ -24,9 +24,6 @@ from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 
 __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
-
-ROUND_KINDS = frozenset(("ask", "train"))
-"""Requests that are part of a round: a quorum is enough. All others need every site."""
 
 ENDS_WITHOUT_QUORUM = ROUND_KINDS | {"describe"}
 """Requests that are useless without a quorum: other sites are not awaited once it is impossible."""
@@ -39,9 +36,6 @@ START_POLL = 0.2
 
 IDLE = 0.02
 """Longest pause in seconds before the contract asks a transport again that did not wait."""
-
-LONGEST_ERROR = 1000
-"""Characters of the error text of a site that are kept."""
 
 PATIENCE = 0.25
 """Share of the deadline after which a silent site is asked again: it may have been restarted."""
@@ -161,7 +155,10 @@ class _Collection:
             if idle and self.waiting:
                 time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
-            error = f"{NO_REPLY} (asked {request.tries} times in {self.seconds:g} s)"
+            end = f"asked {request.tries} times in {self.seconds:g} s"
+            if len(self.answers) >= self.needed:
+                end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
+            error = f"{NO_REPLY} ({end})"
             self.failures[site] = request.failure or Reply(site=site, message=None, error=error)
 
     def _take_due(self) -> dict[str, Message]:

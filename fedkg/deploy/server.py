@@ -5,7 +5,7 @@ Letters: K sites.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -17,8 +17,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import SAMPLES, START
-from fedkg.deploy.job_files import FEDERATION_FILE, JobFiles
+from fedkg.deploy.federation import FEDERATION, RUN
+from fedkg.deploy.job_files import PACK_FIELD, JobFiles, sites_score
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation import (
     Found,
@@ -28,6 +30,7 @@ from fedkg.deploy.preparation import (
     read_answer,
     require_equal_shapes,
     samples_of_server,
+    server_rows_of_table,
     summary_of,
     summary_parts,
     table_of_server_rows,
@@ -39,18 +42,28 @@ from fedkg.deploy.round_contract import (
     apply_contract,
     wait_for_sites,
 )
+from fedkg.deploy.rule_change import (
+    Confirmations,
+    adopt,
+    complete,
+    load_change,
+    new_files,
+    withdraw,
+)
 from fedkg.deploy.transport import Reply, Transport
-from fedkg.errors import FederationError, Stopped
-from fedkg.federated import Clients, ServerState
+from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
 from fedkg.federated.temporal.shared_samples import Inferred, of_shared
-from fedkg.jobs.events import Listener, ignore_event
+from fedkg.jobs.causes.run import CausesRun
+from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
-from fedkg.jobs.runner import Run, resume, start_run
+from fedkg.jobs.runner import RulesChange, Run, resume, start_run
 from fedkg.jobs.samples.experiment import Experiment
 from fedkg.jobs.samples.job_tables import (
     SERVER_NAME,
@@ -64,23 +77,34 @@ from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.samples.task_metrics import figures_of
 from fedkg.jobs.samples.trial import Evaluation, Trial
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.table_rule_evaluation import TableCounts
+from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Model, Params
+from fedkg.models import Params
 from fedkg.pack import Pack
+from fedkg.update_exclusion import NOT_NEEDED
+
+NOTE_S = 1.0
+"""Seconds in which a site can receive a note of the server."""
 
 _START_AGAIN = "start the server again when the site is back: the run continues from its last round"
 
-RUN = "run"
-"""The run folder in the folder of a server."""
+
+def run_folder(folder: Path, without: Collection[str] = ()) -> RunFolder:
+    """The run of a server; a training without some sites is another run."""
+    return RunFolder(folder / "-".join((RUN, *(("without", *sorted(without)) if without else ()))))
 
 
 def run_server(
-    folder: Path, transport: Transport, *, on_event: Listener = ignore_event, report: bool = True
-) -> Run:
-    """Train the job of a federation over its sites.
+    folder: Path,
+    transport: Transport,
+    *,
+    on_event: Listener = ignore_event,
+    report: bool = True,
+    without: Collection[str] = (),
+) -> Run | CausesRun:
+    """Train the job of a federation over its sites, or discover causes between them.
 
     The server opens no table of a site. The run folder has the content that `fedkg run` writes for
     the same job and tables. An existing run continues from its last round.
@@ -90,42 +114,167 @@ def run_server(
         transport: reaches the sites.
         on_event: receives progress events.
         report: whether to write `report.html`.
+        without: sites that do not take part, as if the federation never had them. The run is then
+            another one, see `run_folder`.
 
     Raises:
+        UsageError: the federation does not have these sites, or no others.
         FederationError: a site does not answer, or fails; the message names it and its error.
         JobError: the job cannot run over sites that keep their rows; the message names the field.
         Stopped, TooFewClients: see `fedkg.jobs.run_job`.
     """
     files = JobFiles.read(folder)
-    names, contract = read_site_names(folder, files), files.contract()
+    names, contract = read_site_names(folder, files, without), files.contract()
     wait_for_sites(contract, transport, names)
     sites = AskedSites(transport=transport, names=names, contract=contract)
-    prepared = describe_sites(files, sites)
-    run = RunFolder(folder / RUN)
-    try:
-        if run.exists():
-            found = resume(run.path, on_event=on_event, report=report, create=prepared.open)
-        else:
-            configs = plan_trials(prepared.job)
-            experiment = prepared.open(prepared.job, files.pack)
-            experiment.prepare(configs)
-            found = start_run(
-                run, prepared.job, experiment, configs, on_event=on_event, report=report
-            )
-    except Stopped as error:
-        raise Stopped(error.message, help=f"fedkg server run {folder}") from error
-    with suppress(FederationError):  # the run is complete; a site that is gone keeps its notes
+    if files.is_discovery:
+        discovered = run_discovery(folder, folder / RUN, files, sites)
+        _finish(sites)
+        return discovered
+    run = run_folder(folder, without)
+
+    def note(message: str) -> None:
+        on_event(Event(kind="note", message=message, folder=run.path if run.exists() else None))
+
+    changes = Confirmations(
+        folder=folder,
+        transport=transport,
+        names=names,
+        needed=contract.needed(len(names)),
+        on_note=note,
+    )
+    while True:
+        prepared = prepare_training(folder, run, sites, changes)
+        try:
+            if run.exists():
+                # `federation init` has asked for the consent to run code.
+                found = resume(
+                    run.path,
+                    on_event=on_event,
+                    report=report,
+                    create=prepared.open,
+                    trust_code=True,
+                )
+            else:
+                configs = plan_trials(prepared.job)
+                experiment = prepared.open(prepared.job, prepared.files.pack)
+                experiment.prepare(configs)
+                found = start_run(
+                    run, prepared.job, experiment, configs, on_event=on_event, report=report
+                )
+        except RulesChange:
+            continue
+        except Stopped as error:
+            again = f" --without {','.join(sorted(without))}" if without else ""
+            raise Stopped(error.message, help=f"fedkg server run {folder}{again}") from error
+        _finish(sites)
+        return found
+
+
+def _finish(sites: AskedSites) -> None:
+    """Tell the sites that the run is complete; a site that is gone keeps its notes."""
+    with suppress(FederationError):
         sites.ask_all({name: Message(kind="finish") for name in sites.names})
-    return found
 
 
-def read_site_names(folder: Path, files: JobFiles) -> tuple[str, ...]:
-    """The names of the sites in the order of the job, or else of `federation.json`.
+def prepare_training(
+    folder: Path, run: RunFolder, sites: AskedSites, changes: Confirmations
+) -> PreparedSites:
+    """Prepare the sites for the next rounds: with new rules if enough sites have confirmed them,
+    which is then recorded in the run.
+
+    Args:
+        folder: the folder of the server.
+        run: its run, which may not exist yet.
+        sites: reaches the sites.
+        changes: asks sites whether they have confirmed.
 
     Raises:
+        FederationError, JobError: see `run_server`.
+    """
+    run = RunFolder(run.path)  # what the last training logged
+    due, change = changes.is_due(), load_change(folder)
+    if due and change is not None and not change.adopted:
+        files, number = new_files(folder), 1
+        config: TrialConfig | None = None
+        try:
+            prepared = replace(describe_sites(files, sites), changes=changes)
+            if run.exists():
+                config, number = find_next_round(run, prepared)
+        except JobError as error:
+            withdraw(folder)
+            changes.on_note(f"the rules stay as they are: {error}")
+        else:
+            if run.exists() and config is None:
+                withdraw(folder)
+                changes.on_note("the rules stay as they are: the run is finished")
+            else:
+                adopt(folder, run, change, trial="" if config is None else config.id, number=number)
+                if run.exists():
+                    run.rewrite("checks.csv", check_rows(files.pack, prepared.checks))
+                changes.on_note(
+                    f"the new rules are used from round {number} on, confirmed by "
+                    f"{', '.join(change.confirmed)}"
+                )
+                changes.prepared = frozenset(change.confirmed)
+                complete(folder, sites.names)
+                return replace(prepared, files=JobFiles.read(folder))
+    prepared = describe_sites(JobFiles.read(folder), sites)
+    if change is not None and change.adopted:
+        changes.prepared = frozenset(change.confirmed)
+        complete(folder, sites.names)
+    return replace(prepared, changes=changes)
+
+
+def find_next_round(run: RunFolder, prepared: PreparedSites) -> tuple[TrialConfig | None, int]:
+    """The training that a run goes on with, and its next round, in a training with new rules.
+
+    Returns:
+        None and 0 if all trainings are done.
+
+    Raises:
+        JobError: the models of the run do not fit the new rules, or the run is damaged.
+    """
+    run.recover()
+    configs = plan_trials(prepared.job)
+    records = run.records([config.id for config in configs])
+    config = next((one for one in configs if not records[one.id]["done"]), None)
+    if config is None:
+        return None, 0
+    saved = load_state(run, config.id)
+    if saved is None:
+        return config, 1
+    experiment = prepared.open(prepared.job, prepared.files.pack)
+    experiment.prepare(configs)
+    trial = experiment.build_trial(config)
+    fresh = initial_state(trial.problem, trial.algorithm, trial.settings)
+    shapes = [{name: list(one.shape) for name, one in state.models.items()} for state in
+              (saved, fresh)]  # fmt: skip
+    if shapes[0] != shapes[1]:
+        raise JobError(
+            "the new rules change the parameters of the model",
+            expected=str(shapes[0]),
+            received=str(shapes[1]),
+            help="create a new federation",
+        )
+    return config, saved.round + 1
+
+
+def read_site_names(
+    folder: Path, files: JobFiles, without: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The names of the sites in the order of the job, or else of `federation.json`.
+
+    Args:
+        folder: the folder of the server.
+        files: its job.
+        without: sites that do not take part.
+
+    Raises:
+        UsageError: the federation does not have the sites of `without`, or no others.
         FederationError: the file is missing or names no site, or the job lists other sites.
     """
-    path = folder / FEDERATION_FILE
+    path = folder / FEDERATION
     try:
         found = parse_json(path.read_bytes(), str(path))
         known = tuple(str(name) for name in found["sites"])
@@ -143,9 +292,17 @@ def read_site_names(folder: Path, files: JobFiles) -> tuple[str, ...]:
             f"{path} does not list the sites of the job",
             expected=", ".join(names) or "at least one site",
             received=", ".join(known) or "none",
-            help="fedkg federation admit NAME KEY.pub",
+            help="create the federation again: fedkg federation init JOB.yaml -o FEDERATION",
         )
-    return names
+    unknown = [name for name in without if name not in names]
+    left = tuple(name for name in names if name not in without)
+    if unknown or not left:
+        raise UsageError(
+            "a training without sites needs the names of some sites of the federation",
+            expected=f"some of {', '.join(names)}",
+            received=", ".join(without),
+        )
+    return left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,11 +313,13 @@ class AskedSites:
         transport: reaches the sites.
         names: of the sites, in order.
         contract: how long to wait for their answers.
+        pack: the digest of the rules, which every request names; None before they are known.
     """
 
     transport: Transport
     names: tuple[str, ...]
     contract: RoundContract
+    pack: str | None = None
 
     def read_all(
         self, requests: Mapping[str, Message], read: Callable[[Message], Found]
@@ -213,6 +372,22 @@ class AskedSites:
             answers.append(answer.message)
         return answers
 
+    def tell_excluded(self, record: RoundRecord) -> None:
+        """Tell sites that are present why a round did not use their update; without an answer in
+        time, they do not learn it. With late updates nothing is sent: one could arrive meanwhile.
+        """
+        if self.contract.late == "weight":
+            return
+        notes = {
+            site: Message(kind="note", round=record.round, fields={"excluded": why})
+            for site, why in record.excluded.items()
+            if why != NOT_NEEDED
+        }
+        notes = {site: notes[site] for site in self.transport.present() if site in notes}
+        if notes:
+            for _ in self.transport.exchange(notes, seconds=NOTE_S):
+                pass
+
     def _exchange(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
         """The reply of every site."""
         seconds = self.contract.deadline
@@ -222,6 +397,11 @@ class AskedSites:
             participants=len(self.names),
             preference=lambda number: self.names,
         )
+        about = {} if self.pack is None else {PACK_FIELD: self.pack}
+        requests = {
+            name: replace(request, fields={**about, **request.fields})
+            for name, request in requests.items()
+        }
         return {reply.site: reply for reply in transport.exchange(requests, seconds=seconds)}
 
 
@@ -235,6 +415,7 @@ class PreparedSites:
         job: the job over all sites.
         samples: the rows that sites gave to the server, and the summaries of the sites.
         checks: counts of rules over inputs alone on the tables of all sites.
+        changes: asks sites about new rules; None: the rules stay as they are.
     """
 
     files: JobFiles
@@ -242,6 +423,7 @@ class PreparedSites:
     job: Job
     samples: Samples
     checks: Mapping[str, TableCounts] | None
+    changes: Confirmations | None = None
 
     def open(self, job: Job, pack: Pack) -> Experiment:
         """The experiment of a job over these sites."""
@@ -253,6 +435,7 @@ class PreparedSites:
             _graphs=GraphCache(pack),
             asked=self.sites,
             checked=self.checks,
+            changes=self.changes,
         )
 
 
@@ -263,7 +446,9 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
         FederationError: a site does not answer, or fails.
         JobError: the job cannot run over these sites.
     """
-    first = Message(kind="describe", fields={"identity": files.identity, "step": "summary"})
+    identity = files.identity
+    sites = replace(sites, pack=identity["pack"])
+    first = Message(kind="describe", fields={"identity": identity, "step": "summary"})
     replies = dict(zip(sites.names, sites.ask_all(dict.fromkeys(sites.names, first)), strict=True))
     settings = {
         name: read_answer(name, reply, lambda one: dict(one.fields["settings"]))
@@ -284,11 +469,11 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
-    request = Message(
-        kind="describe",
-        fields={"step": "join", "sites": settings, "summary": known, "training": training},
-        tensors=tensors,
-    )
+    asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
+    if own is not None and sites_score(plan_trials(job)):
+        asked["probe"], rows = server_rows_of_table(own)
+        tensors |= rows
+    request = Message(kind="describe", fields={"step": "join", **asked}, tensors=tensors)
     checks = sites.read_all(
         dict.fromkeys(sites.names, request), lambda one: counts_of(one.fields["checks"])
     )
@@ -348,10 +533,12 @@ class RemoteExperiment(Experiment):
     Attributes:
         asked: reaches the sites.
         checked: counts of rules over inputs alone on the tables of all sites.
+        changes: asks sites about new rules; None: the rules stay as they are.
     """
 
     asked: AskedSites
     checked: Mapping[str, TableCounts] | None
+    changes: Confirmations | None = None
     _shared: dict[str, list[Message]] = field(default_factory=dict)
 
     def shared(self, config: TrialConfig) -> list[Message]:
@@ -362,6 +549,14 @@ class RemoteExperiment(Experiment):
             self._shared[config.id] = replies
         return self._shared[config.id]
 
+    @override
+    def end_round(self, record: RoundRecord) -> bool:
+        """See `Experiment.end_round`: tell sites why their update was not used, and ask whether
+        they have confirmed new rules.
+        """
+        self.asked.tell_excluded(record)
+        return self.changes is not None and self.changes.is_due()
+
     def _read_shared(self, config: TrialConfig, read: Callable[[Message], Found]) -> list[Found]:
         return [
             read_answer(name, reply, read)
@@ -370,11 +565,11 @@ class RemoteExperiment(Experiment):
 
     @override
     def count_excluded_labels(
-        self, config: TrialConfig, model: Model, clients: Clients
-    ) -> list[int]:
+        self, config: TrialConfig, excluded: Sequence[int]
+    ) -> tuple[int, ...]:
         """See `Experiment.count_excluded_labels`."""
         counts = self._read_shared(config, lambda one: [int(n) for n in one.fields["excluded"]])
-        return [own[0] for own in counts if own]
+        return tuple(own[0] if own else 0 for own in counts)
 
     @override
     def infer(
@@ -428,7 +623,9 @@ class RemoteExperiment(Experiment):
             trial.algorithm,
             trial.settings,
         )
-        transport = TrialTransport(transport=remote.transport, trial=config.id)
+        transport = TrialTransport(
+            transport=remote.transport, trial=config.id, pack=self.asked.pack
+        )
         known["remote"] = replace(remote, transport=transport)
         return RemoteTrial(**known, asked=self.asked)
 
@@ -552,15 +749,17 @@ def _private_layers(state: ServerState, request: Message) -> Params:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrialTransport:
-    """A transport that adds the name of a trial to every request.
+    """A transport that adds the name of a trial and the digest of its rules to every request.
 
     Attributes:
         transport: carries the requests.
         trial: name of the trial.
+        pack: digest of the rules.
     """
 
     transport: Transport
     trial: str
+    pack: str | None
 
     def present(self) -> tuple[str, ...]:
         """See `Transport.present`."""
@@ -569,7 +768,9 @@ class TrialTransport:
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
         """See `Transport.exchange`."""
         named = {
-            site: replace(request, fields={**request.fields, "trial": self.trial})
+            site: replace(
+                request, fields={**request.fields, "trial": self.trial, PACK_FIELD: self.pack}
+            )
             for site, request in requests.items()
         }
         return self.transport.exchange(named, seconds=seconds)

@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg.deploy.child_process import stop_on_sigterm
-from fedkg.deploy.federation import RUN, dismiss_site, load_federation
-from fedkg.deploy.message import Message
-from fedkg.deploy.site_service import describe_departure
-from fedkg.deploy.transport import Reply, Transport
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.child_process import is_alive, stop_on_sigterm
+from fedkg.deploy.federation import (
+    CHANGE,
+    CHANGE_DOCUMENT,
+    FEDERATION,
+    RUN,
+    dismiss_site,
+    load_federation,
+    read_json,
+)
+from fedkg.deploy.message import ROUND_KINDS, Message
+from fedkg.deploy.site_service import ASKS_FOR_DELETION, describe_departure
+from fedkg.deploy.transport import PRESENCE_S, Reply, Transport
 from fedkg.errors import FederationError, Stopped
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
+    from fedkg.deploy.round_contract import RoundContract
     from fedkg.jobs import Run
+    from fedkg.jobs.causes.run import CausesRun
     from fedkg.jobs.events import Event
 
 STATUS = "status.json"
-
-PRESENCE_S = 1.0
-"""Seconds between two questions which sites are there, while the server waits for them."""
 
 
 @dataclass(slots=True)
@@ -34,12 +42,14 @@ class SiteStatus:
 
     Attributes:
         last_seen: when it was present or answered last, in seconds since 1970; 0: never.
-        round: the last round for which it answered.
+        round: the last round for which it sent an update.
         answers: number of answers with a result.
         failures: number of answers with an error.
         error: its last error; "" after an answer with a result.
         bytes_down, bytes_up: bytes of all requests and answers.
         left: whether it has left the federation.
+        deletion: whether it has asked for the deletion of its data.
+        admitted: whether the server knows its key.
     """
 
     last_seen: float = 0.0
@@ -50,6 +60,8 @@ class SiteStatus:
     bytes_down: int = 0
     bytes_up: int = 0
     left: bool = False
+    deletion: bool = False
+    admitted: bool = False
 
 
 @dataclass(slots=True)
@@ -62,6 +74,15 @@ class ServerStatus:
         process: number of the server's process.
         since: when the state began, in seconds since 1970.
         error: why it failed.
+        run: name of its run folder.
+        trial: id of the training; "" before the first one.
+        round: the round for which it asks, or has asked last.
+        rounds: rounds of the training.
+        round_since: when it asked first for this round.
+        round_seconds: how long the round before took; 0 if it was the first one.
+        asked: sites that take part in the round.
+        needed: sites that must answer.
+        deadline: seconds that the round may take.
         sites: status by name.
     """
 
@@ -69,6 +90,15 @@ class ServerStatus:
     process: int = 0
     since: float = 0.0
     error: str = ""
+    run: str = RUN
+    trial: str = ""
+    round: int = 0
+    rounds: int = 0
+    round_since: float = 0.0
+    round_seconds: float = 0.0
+    asked: int = 0
+    needed: int = 0
+    deadline: float = 0.0
     sites: dict[str, SiteStatus] = field(default_factory=dict)
 
 
@@ -79,28 +109,50 @@ class RecordingTransport:
     Attributes:
         inner: what carries the messages.
         folder: the server's folder.
+        contract: when a round ends.
         status: what has been recorded so far.
         on_note: receives that a site has left.
     """
 
     inner: Transport
     folder: Path
+    contract: RoundContract
     status: ServerStatus
     on_note: Callable[[str], None]
 
     def present(self) -> tuple[str, ...]:
-        """See `Transport.present`; sites that have left are not there."""
-        found = tuple(name for name in self.inner.present() if not self._status_of(name).left)
+        """See `Transport.present`. A site that has left is there again once it is admitted again:
+        until then it has no key.
+        """
+        found = self.inner.present()
         for name in found:
-            self._status_of(name).last_seen = time.time()
+            site = self._status_of(name)
+            site.last_seen, site.left, site.deletion = time.time(), False, False
         save_status(self.folder, self.status)
         return found
 
     def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
         """See `Transport.exchange`."""
+        first = next(iter(requests.values()), None)
+        if first is not None and first.kind in ROUND_KINDS:
+            self._begin_round(first, len(requests))
         for reply in self.inner.exchange(requests, seconds=seconds):
             self._record(reply)
             yield reply
+
+    def _begin_round(self, request: Message, asked: int) -> None:
+        """Note the first request of a round; later ones ask some sites again."""
+        status, trial = self.status, str(request.fields.get("trial", ""))
+        if (status.trial, status.round) == (trial, request.round):
+            return
+        follows = status.trial == trial and status.round == request.round - 1
+        now = time.time()
+        status.round_seconds = now - status.round_since if follows else 0.0
+        status.trial, status.round, status.round_since = trial, request.round, now
+        status.asked = asked
+        status.needed = self.contract.needed(round(asked / self.contract.oversampling))
+        status.deadline = self.contract.deadline
+        save_status(self.folder, status)
 
     def _record(self, reply: Reply) -> None:
         site = self._status_of(reply.site)
@@ -111,12 +163,18 @@ class RecordingTransport:
             site.failures += 1
         else:
             site.answers += 1
-            site.round = max(site.round, reply.message.round)
+            if reply.message.kind in ROUND_KINDS:
+                site.round = reply.message.round
         departure = describe_departure(reply.site)
         if reply.error.startswith(departure) and not site.left:
-            site.left = True
+            site.left, site.deletion = True, ASKS_FOR_DELETION in reply.error
             dismiss_site(self.folder, reply.site)
             self.on_note(f"{departure}: its updates so far remain part of the model")
+            if site.deletion:
+                self.on_note(
+                    f"{reply.site} asks for the deletion of its data: stop the server, then "
+                    f"`fedkg federation dismiss {self.folder} {reply.site} --delete`"
+                )
         save_status(self.folder, self.status)
 
     def _status_of(self, name: str) -> SiteStatus:
@@ -128,48 +186,54 @@ def run_federation(
     on_note: Callable[[str], None],
     *,
     wait: float,
+    without: Collection[str] = (),
     on_event: Callable[[Event], None] | None = None,
-) -> Run:
+) -> Run | CausesRun:
     """Start the SuperLink, wait for the sites, and train until the job is done.
+
+    Sites can be admitted and dismissed meanwhile.
 
     Args:
         folder: the server's folder.
         on_note: receives progress that the operator should know.
         wait: how long to wait for all sites before the first round, in seconds.
+        without: see `fedkg.deploy.server.run_server`.
         on_event: receives the events of the training.
 
     Raises:
-        UsageError, FederationError: the folder is wrong, no site is admitted or present, or the
+        UsageError, FederationError: the folder is wrong, a site has left or is not present, or the
             SuperLink does not run.
         JobError, FedkgError: the job cannot run.
         KeyboardInterrupt, Stopped: the process was stopped; no child is left.
     """
     federation = load_federation(folder)
-    missing = [name for name, key in federation.sites.items() if not key]
-    if missing and federation.node_keys():
+    status = read_status(folder)
+    gone = [name for name, site in status.sites.items() if site.left and name not in without]
+    if gone:
         raise FederationError(
-            "not all sites of the job are admitted",
-            received=f"without a key: {', '.join(missing)}",
-            help=f"fedkg federation admit {folder} NAME NAME.pub; or remove the site from the job "
-            "and create the federation again",
-        )
-    if not federation.node_keys():
-        raise FederationError(
-            "no site is admitted",
-            help=f"fedkg federation admit {folder} NAME NAME.pub, with the key of each site",
+            f"{', '.join(gone)} left the federation, and no run can start or continue with "
+            f"{'it' if len(gone) == 1 else 'them'}",
+            help=f"`fedkg server run {folder} --without {','.join([*without, *gone])}` trains "
+            "without from the first round on; or invite and admit the site again",
         )
     from fedkg.deploy.flower.settings import LOGS, flower_environment
 
     os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
-    from fedkg.deploy.server import run_server
+    from fedkg.deploy.job_files import JobFiles
+    from fedkg.deploy.server import read_site_names, run_folder, run_server
     from fedkg.jobs.events import ignore_event
 
-    status = ServerStatus(sites=read_status(folder).sites)
-    for name, key in federation.sites.items():
-        status.sites[name].left &= not key  # a site that is admitted again takes part again
+    files = JobFiles.read(folder)
+    names = read_site_names(folder, files, without)
+    status = ServerStatus(sites=status.sites, run=run_folder(folder, without).path.name)
     _change_state(folder, status, "waiting")
+
+    def listen(event: Event) -> None:
+        status.rounds = event.rounds or status.rounds
+        (on_event or ignore_event)(event)
+
     try:
         with stop_on_sigterm(), SuperLink(folder, federation) as link:
             grid = link.connect(START_S)
@@ -179,17 +243,19 @@ def run_federation(
                     help=f"see {folder / LOGS / 'superlink.log'}",
                 )
             on_note(f"{federation.name} listens on {federation.address}")
+            admitted = AdmittedKeys(folder, link.admit, federation.node_keys())
             transport = RecordingTransport(
                 inner=FlowerTransport(
-                    grid=grid, sites=federation.node_keys(), reconnect=link.connect
+                    grid=grid, sites=admitted.keys, reconnect=link.connect, admitted=admitted
                 ),
                 folder=folder,
+                contract=files.contract(),
                 status=status,
                 on_note=on_note,
             )
-            _wait_for_sites(transport, set(federation.node_keys()), wait, on_note)
+            _wait_for_sites(folder, transport, set(names), wait, on_note)
             _change_state(folder, status, "running")
-            run = run_server(folder, transport, on_event=on_event or ignore_event)
+            run = run_server(folder, transport, on_event=listen, without=without)
     except (KeyboardInterrupt, Stopped):
         _change_state(folder, status, "stopped")
         raise
@@ -198,6 +264,31 @@ def run_federation(
         raise
     _change_state(folder, status, "done")
     return run
+
+
+class AdmittedKeys:
+    """The keys of the admitted sites, read again when the operator has changed them.
+
+    Args:
+        folder: the folder of the server.
+        register: makes keys known to the SuperLink.
+        keys: the keys that it knows.
+    """
+
+    def __init__(
+        self, folder: Path, register: Callable[[Collection[bytes]], None], keys: Mapping[str, bytes]
+    ) -> None:
+        self._file, self._register, self.keys = folder / FEDERATION, register, keys
+        self._changed = 0
+
+    def __call__(self) -> Mapping[str, bytes]:
+        """The keys now, by site."""
+        changed = self._file.stat().st_mtime_ns
+        if changed != self._changed:
+            keys = load_federation(self._file.parent).node_keys()
+            self._register(keys.values())
+            self.keys, self._changed = keys, changed
+        return self.keys
 
 
 def read_status(folder: Path) -> ServerStatus:
@@ -216,23 +307,46 @@ def read_status(folder: Path) -> ServerStatus:
             raise FederationError(
                 f"{folder / STATUS} is damaged", help="delete it: it only holds figures"
             ) from error
-    if found.state in ("waiting", "running") and not _is_alive(found.process):
+    for name, key in federation.sites.items():
+        site = found.sites[name]
+        site.admitted = bool(key)
+        if key:  # a site that is admitted again takes part again
+            site.left = site.deletion = False
+    if is_running(found) and not is_alive(found.process):
         found.state = "lost"
     return found
 
 
+def is_running(status: ServerStatus) -> bool:
+    """Whether a server waits or trains."""
+    return status.state in ("waiting", "running")
+
+
 def save_status(folder: Path, status: ServerStatus) -> None:
     """Replace `status.json` in one step."""
-    partial = folder / f".{STATUS}.part"
-    partial.write_text(json.dumps(asdict(status), indent=2), encoding="utf-8")
-    partial.replace(folder / STATUS)
+    replace_file(folder / STATUS, json.dumps(asdict(status), indent=2).encode())
 
 
 def describe_run(folder: Path) -> dict[str, Any] | None:
-    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it."""
+    """The finished rounds and figures of the run, as `fedkg status` shows them; None before it, and
+    for a causal discovery, which has none.
+    """
+    from fedkg.deploy.job_files import JobFiles
     from fedkg.jobs.sweep.run_status import read_status as read_run
 
-    return read_run(folder / RUN).document() if (folder / RUN).is_dir() else None
+    run = folder / read_status(folder).run
+    if not run.is_dir() or JobFiles.read(folder).is_discovery:
+        return None
+    return read_run(run).document()
+
+
+def load_change_fields(folder: Path) -> dict[str, Any]:
+    """The open change of the rules, as fields of `RuleChange`; empty if there is none. `Any`: JSON.
+
+    It does not load the libraries that training needs.
+    """
+    path = folder / CHANGE / CHANGE_DOCUMENT
+    return read_json(path, "`fedkg server change-rules`") if path.exists() else {}
 
 
 def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "") -> None:
@@ -242,28 +356,28 @@ def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "
 
 
 def _wait_for_sites(
-    transport: Transport, sites: set[str], seconds: float, on_note: Callable[[str], None]
+    folder: Path,
+    transport: Transport,
+    sites: set[str],
+    seconds: float,
+    on_note: Callable[[str], None],
 ) -> None:
     """Wait until all sites are present: the data of all is described before the first round."""
-    end, told = time.monotonic() + seconds, None
+    end, told = time.monotonic() + seconds, ""
     while missing := sites - set(transport.present()):
-        if missing != told:
-            told = missing
-            on_note(f"waiting for {', '.join(sorted(missing))}")
+        keys = load_federation(folder).sites
+        text = ", ".join(
+            name if keys.get(name) else f"{name} (not admitted)" for name in sorted(missing)
+        )
+        if text != told:
+            told = text
+            on_note(f"waiting for {text}")
         if time.monotonic() > end:
             raise FederationError(
                 f"not all sites came within {seconds:g} s",
-                received=f"missing: {', '.join(sorted(missing))}",
-                help="start the sites with `fedkg site run SITE`; their log says what is wrong",
+                received=f"missing: {text}",
+                help=f"`fedkg federation admit {folder} NAME KEY.pub` admits a site, which its "
+                "operator starts with `fedkg site run SITE`; `fedkg site status SITE` says there "
+                "what is wrong",
             )
         time.sleep(PRESENCE_S)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

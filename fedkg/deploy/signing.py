@@ -56,19 +56,13 @@ def create_key(folder: str | Path, name: str = "signing") -> Path:
         UsageError: the folder contains such a key already, or cannot be written.
         MissingExtra: the library is not installed.
     """
-    ec, serialization = _cryptography()
+    ec, _ = _cryptography()
     private = Path(folder) / f"{name}.key"
     key = ec.generate_private_key(ec.SECP256R1())
-    body = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     try:
         private.parent.mkdir(parents=True, exist_ok=True)
-        # never readable by others, not even for a moment, and never over another key
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(private, flags, OWNER_ONLY), "wb") as file:
-            file.write(body)
-        private.with_suffix(".pub").write_bytes(_public_pem(key.public_key()))
+        write_private(private, private_pem(key))
+        private.with_suffix(".pub").write_bytes(public_pem(key.public_key()))
     except FileExistsError as error:
         raise UsageError(
             f"{private} exists already", help="use this key, or choose another folder"
@@ -167,7 +161,7 @@ def signature_path(folder: Path) -> Path:
 
 def key_name(key: EllipticCurvePublicKey) -> str:
     """The SHA-256 of a public key, in hexadecimal digits: its name in signatures."""
-    return hashlib.sha256(_public_pem(key)).hexdigest()
+    return hashlib.sha256(public_pem(key)).hexdigest()
 
 
 def load_private_key(path: Path) -> EllipticCurvePrivateKey:
@@ -219,7 +213,27 @@ def _not_a_key(path: Path, kind: str) -> UsageError:
     )
 
 
-def _public_pem(key: EllipticCurvePublicKey) -> bytes:
+def write_private(path: Path, body: bytes) -> None:
+    """Write a new file that only its owner may read, from its first moment on.
+
+    Raises FileExistsError, OSError.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(path, flags, OWNER_ONLY), "wb") as file:
+        file.write(body)
+
+
+def private_pem(key: EllipticCurvePrivateKey) -> bytes:
+    """A private key as text (PKCS 8, RFC 5958)."""
+    _, serialization = _cryptography()
+    found: bytes = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return found
+
+
+def public_pem(key: EllipticCurvePublicKey) -> bytes:
+    """A public key as text (RFC 5280, SubjectPublicKeyInfo)."""
     _, serialization = _cryptography()
     found: bytes = key.public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

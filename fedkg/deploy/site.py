@@ -6,7 +6,7 @@ Letters: K sites.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
-from fedkg.deploy.federation import INVITATION, STATE, load_site
-from fedkg.deploy.job_files import JobFiles, own_settings
+from fedkg.deploy.federation import INVITATION, PACK, STATE, load_site, require_trusted_code
+from fedkg.deploy.job_files import PACK_FIELD, JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
 from fedkg.deploy.preparation import (
     check_fields,
@@ -29,23 +30,24 @@ from fedkg.deploy.preparation import (
     server_samples,
     summary_of,
     summary_parts,
+    table_of_server_rows,
 )
+from fedkg.deploy.site_rules import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
-from fedkg.federated import Clients
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
 from fedkg.jobs.predicted_output import choose_output
-from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.experiment import Experiment, frames_by_site, target_of
 from fedkg.jobs.samples.job_tables import (
+    SERVER_NAME,
     TablePart,
     read_table_parts,
     summarise_table,
     table_samples,
 )
-from fedkg.jobs.samples.knowledge_inputs import count_excluded_labels
 from fedkg.jobs.samples.sample_preparation import (
     SamplePart,
     Samples,
@@ -54,6 +56,7 @@ from fedkg.jobs.samples.sample_preparation import (
     read_sample_parts,
     summarise_samples,
 )
+from fedkg.jobs.samples.site_knowledge import load_site_knowledge
 from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
@@ -61,7 +64,8 @@ from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
-from fedkg.models import Model, Params
+from fedkg.models import Params
+from fedkg.update_exclusion import UNCONFIRMED
 
 PREPARATION = "preparation.safetensors"
 """The server's last preparation, in the state of the site: a site process that starts again
@@ -75,10 +79,16 @@ def open_site(folder: Path) -> SiteHandler:
     """The site of a folder that `fedkg site join` wrote; it answers one request at a time.
 
     Raises:
-        UsageError, FederationError: the folder is not that of a site.
+        UsageError, FederationError: the folder is not that of a site, or its invitation contains
+            code that the site may not run.
         JobError, PackError: its invitation cannot be read.
     """
-    return SiteAnswers(folder)
+    site = SiteAnswers(folder)
+    if not site.files.is_discovery:
+        return site
+    from fedkg.deploy.causes_site import CausesSite
+
+    return CausesSite(folder)
 
 
 class SiteAnswers:
@@ -86,6 +96,8 @@ class SiteAnswers:
 
     Args:
         folder: the folder of the site.
+        rules: the folder with the job and the rules; None: the first invitation, until the server
+            names other rules that the site has accepted.
 
     Attributes:
         name: the name of the site.
@@ -94,12 +106,15 @@ class SiteAnswers:
         files: the job and the pack.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rules: Path | None = None) -> None:
         self.folder = folder
         site = load_site(folder)
         self.name, self.shares_rows = site.name, site.share_rows
         self.sites_file = folder / site.sites_file
-        self.files = JobFiles.read(folder / INVITATION)
+        require_trusted_code(
+            folder / INVITATION, site.trust_code, f"site {site.name}: its invitation"
+        )
+        self._read_rules(rules or folder / INVITATION)
         self._joined: JoinedSite | None = None
 
     def __call__(self, request: bytes) -> bytes:
@@ -110,12 +125,7 @@ class SiteAnswers:
             JobError, TableError: the site's tables do not fit the job.
         """
         message = Message.from_bytes(request, sender="the server")
-        answers = {
-            "describe": self._prepare(message),
-            "train": self.train,
-            "evaluate": self.evaluate,
-            "finish": self.finish,
-        }
+        answers = self.answers(message)
         if message.kind not in answers:
             raise FederationError(
                 f"site {self.name} received a request of an unknown kind",
@@ -133,10 +143,21 @@ class SiteAnswers:
                 help="install the same version of fedkg at the server and at all sites",
             ) from error
 
-    def _prepare(self, request: Message) -> Callable[[Message], Message]:
-        """What answers a step of the preparation."""
+    def answers(self, request: Message) -> dict[str, Callable[[Message], Message]]:
+        """What answers each kind of request; the preparation has steps."""
         steps = {"summary": self.describe, "join": self.join, "trial": self.share}
-        return steps.get(str(request.fields.get("step")), self.describe)
+        return {
+            "describe": steps.get(str(request.fields.get("step")), self.describe),
+            "train": self.train,
+            "evaluate": self.evaluate,
+            "rules": self.answer_about_rules,
+            "note": self.acknowledge,
+            "finish": self.finish,
+        }
+
+    def list_files(self) -> dict[str, str]:
+        """Path and SHA-256 of the sites file and of the tables of this site."""
+        return dict(files_of_sites(str(self.sites_file), [self.name]))
 
     @cached_property
     def job(self) -> Job:
@@ -155,7 +176,7 @@ class SiteAnswers:
         path = self.folder / STATE / TABLES
         if not path.exists():
             return
-        begun, now = parse_json(path.read_bytes(), str(path)), dict(files_of_sites(self.job))
+        begun, now = parse_json(path.read_bytes(), str(path)), self.list_files()
         changed = next((file for file in begun if now.get(file) != begun[file]), None)
         if changed is not None:
             raise FederationError(
@@ -177,7 +198,10 @@ class SiteAnswers:
         Raises:
             FederationError: the server has another job, or wants rows that the site does not share.
         """
-        _require_equal(self.name, self.files.identity, request.fields["identity"])
+        identity = request.fields["identity"]
+        takes_part = self._use_rules(str(identity.get("pack")))
+        theirs = identity if takes_part else {**identity, "pack": self._digest}
+        require_equal(self.folder, self.name, self.files.identity, theirs)
         self.require_same_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
@@ -207,10 +231,10 @@ class SiteAnswers:
 
     def join(self, request: Message) -> Message:
         """Prepare the training with the summary of all sites; what the rules say about the data."""
+        if not self._use_rules(str(request.fields.get(PACK_FIELD))):
+            return Message(kind=request.kind, fields={"checks": []})
         found = JoinedSite(self, request)
-        tables = json.dumps(dict(files_of_sites(self.job)))
-        self._write(TABLES, tables.encode())
-        self._write(PREPARATION, request.to_bytes())
+        self.note_preparation(request)
         self._joined = found
         checks = check_fields(found.check_counts(), with_rows=self.shares_rows)
         return Message(kind=request.kind, fields={"checks": checks})
@@ -221,38 +245,118 @@ class SiteAnswers:
 
     def train(self, request: Message) -> Message:
         """The site's update of a round."""
+        self._require_rules(request)
         return self.joined.trial(str(request.fields.get("trial")))[1].train(request)
 
     def evaluate(self, request: Message) -> Message:
         """Sums of figures and verdicts of a model on the site's test samples."""
+        self._require_rules(request)
         return self.joined.evaluate(request)
+
+    def acknowledge(self, request: Message) -> Message:
+        """Answer a note of the server, which the site process shows to its operator."""
+        return Message(kind=request.kind, round=request.round)
+
+    def answer_about_rules(self, request: Message) -> Message:
+        """Whether the site has received and confirmed rules; receive them if the request has them.
+
+        Raises:
+            FederationError, JobError, TableError: the rules are not those of the server, or do not
+                fit the site's tables.
+        """
+        digest = str(request.fields["pack"])
+        known = find_proposed(self.folder, digest)
+        if INVITATION in request.tensors and known is None:
+            archive = request.tensors[INVITATION].numpy().tobytes()
+            known = receive_rules(self.folder, archive, digest, self.files.folder / PACK)
+        accepted = find_accepted(self.folder, digest)
+        if accepted is not None and accepted != self.files.folder:
+            _ = SiteAnswers(
+                self.folder, accepted
+            ).summary  # do its tables have what the rules read?
+        when = known.confirmed if known is not None else "when it joined"
+        return Message(
+            kind=request.kind,
+            fields={
+                "received": known is not None or accepted is not None,
+                "confirmed": when if accepted is not None else "",
+            },
+        )
+
+    def _read_rules(self, folder: Path) -> None:
+        """The job and the rules in a folder, from now on."""
+        self.files = JobFiles.read(folder)
+        self._digest = self.files.identity["pack"]
+
+    def _use_rules(self, digest: str) -> bool:
+        """Use the rules of the server if the site has accepted them.
+
+        Returns:
+            Whether it takes part: a site that has received these rules and not confirmed them
+            describes its data as before, so that the others can go on.
+        """
+        if digest == self._digest:
+            return True
+        accepted = find_accepted(self.folder, digest)
+        if accepted is not None:
+            self._read_rules(accepted)
+            self._joined = None
+            for name in ("job", "part", "summary"):
+                self.__dict__.pop(name, None)
+            return True
+        return find_proposed(self.folder, digest) is None
+
+    def _require_rules(self, request: Message) -> None:
+        """Raise FederationError if a request is about other rules than the site prepared with."""
+        wanted = str(request.fields.get(PACK_FIELD))
+        _ = self.joined
+        if wanted == self._digest:
+            return
+        if find_accepted(self.folder, wanted) is None:
+            raise FederationError(f"site {self.name} {UNCONFIRMED}")
+        raise FederationError(
+            f"site {self.name} has just confirmed the new rules and takes part again from the next "
+            "round on"
+        )
 
     def finish(self, request: Message) -> Message:
         """Note the end of the run; from now on, tables may change."""
         (self.folder / STATE / TABLES).unlink(missing_ok=True)
         return Message(kind=request.kind, round=request.round)
 
+    def note_preparation(self, request: Message) -> None:
+        """Keep the server's preparation, and the checksums of the tables until the run ends."""
+        self._write(TABLES, json.dumps(self.list_files()).encode())
+        self._write(PREPARATION, request.to_bytes())
+
+    def read_preparation(self) -> Message:
+        """The server's last preparation, for a site process that is new.
+
+        Raises:
+            FederationError: there is none, or a table has changed since.
+        """
+        path = self.folder / STATE / PREPARATION
+        if not path.exists():
+            raise FederationError(
+                f"site {self.name} has not joined the training",
+                help="start the server again: it joins all sites before it trains",
+            )
+        self.require_same_tables()
+        return Message.from_bytes(path.read_bytes(), sender=f"{path} of site {self.name}")
+
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file of the site's state as a whole."""
         path = self.folder / STATE / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{name}.new")
-        partial.write_bytes(content)
-        partial.replace(path)
+        replace_file(path, content)
 
     @property
     def joined(self) -> JoinedSite:
         """The prepared training, read from the state of the site if its process is new."""
         if self._joined is None:
-            path = self.folder / STATE / PREPARATION
-            if not path.exists():
-                raise FederationError(
-                    f"site {self.name} has not joined the training",
-                    help="start the server again: it joins all sites before it trains",
-                )
-            self.require_same_tables()
-            sender = f"{path} of site {self.name}"
-            self._joined = JoinedSite(self, Message.from_bytes(path.read_bytes(), sender=sender))
+            request = self.read_preparation()
+            self._use_rules(str(request.fields.get(PACK_FIELD)))
+            self._joined = JoinedSite(self, request)
         return self._joined
 
 
@@ -279,25 +383,44 @@ class JoinedSite:
         self._place = list(settings).index(site.name)
         self.job = site.files.joint_job(settings)
         summary = summary_of(request.fields["summary"], request.tensors)
-        self._samples = self._prepare(summary, request.fields["training"])
+        probe = None
+        if "probe" in request.fields:
+            probe = table_of_server_rows(request.fields["probe"], request.tensors)
+        self._samples = self._prepare(summary, request.fields["training"], probe)
         pack = site.files.pack
+        output = choose_output(self.job, pack)
+        target = target_of(self._samples, pack, output)
+        own_knowledge = load_site_knowledge(site.job, self._samples.source, target)
+        if own_knowledge and self.job.injection is None:
+            raise FederationError(
+                f"site {site.name} has knowledge, and the job of the federation injects none",
+                help="ask the operator of the server for `model: {inject: true}`; or remove "
+                "`knowledge` and `trust` from the settings in the sites file",
+            )
         self._experiment = SiteExperiment(
             job=self.job,
             pack=pack,
             samples=self._samples,
-            output=choose_output(self.job, pack),
+            output=output,
+            site_knowledge=own_knowledge,
             _graphs=GraphCache(pack),
         )
         self._configs = {config.id: config for config in plan_trials(self.job)}
         self._experiment.prepare(list(self._configs.values()))
         self._trials: dict[str, tuple[Trial, SiteTraining]] = {}
 
-    def _prepare(self, summary: SiteSummary, training: Mapping[str, int]) -> Samples:
-        """The site's own samples; of other sites only their numbers."""
+    def _prepare(
+        self, summary: SiteSummary, training: Mapping[str, int], probe: TablePart | None
+    ) -> Samples:
+        """The site's own samples; of other sites only their numbers, of the server its public rows
+        if sites score their models on them.
+        """
         site, pack = self._site, self._site.files.pack
         use = np.where(site.part.use == SERVER, UNUSED, site.part.use).astype(np.int8)
         if isinstance(site.part, TablePart):
             tables = {site.name: replace(site.part, use=use)}
+            if probe is not None:
+                tables[SERVER_NAME] = probe
             samples = table_samples(self.job, pack, tables, summary)
         else:
             parts = {site.name: replace(site.part, use=use)}
@@ -309,7 +432,7 @@ class JoinedSite:
         """Counts of the rules over inputs alone on all rows of the site's tables."""
         pack, frame = self._site.files.pack, self._samples.frame
         if frame is not None:
-            return count_frames(pack, [frame])
+            return count_frames(pack, frames_by_site(frame, [self._site.name]))
         return count_data_set(pack, self._samples.uncut_rows, self._site.job)
 
     def trial(self, name: str) -> tuple[Trial, SiteTraining]:
@@ -339,15 +462,8 @@ class JoinedSite:
 
     def share_answer(self, trial: Trial, *, consent: bool) -> Message:
         """The answer of `share`."""
-        clients = trial.problem.clients
-        own = Clients(
-            names=clients.names[self._place : self._place + 1],
-            x=clients.x[self._place : self._place + 1],
-            y=clients.y[self._place : self._place + 1],
-        )
-        fields: dict[str, Any] = {
-            "excluded": count_excluded_labels(self.job, trial.problem.model, own)
-        }
+        excluded = () if self.job.privacy is not None else trial.excluded
+        fields: dict[str, Any] = {"excluded": list(excluded[self._place : self._place + 1])}
         tensors: dict[str, Tensor] = {}
         if algorithm_section(trial.config.job).grouping.fedstl is not None:
             found = trial.inferred
@@ -422,13 +538,15 @@ class SiteExperiment(Experiment):
 
     @override
     def count_excluded_labels(
-        self, config: TrialConfig, model: Model, clients: Clients
-    ) -> list[int]:
+        self, config: TrialConfig, excluded: Sequence[int]
+    ) -> tuple[int, ...]:
         """See `Experiment.count_excluded_labels`; the server asks for the counts."""
-        return []
+        return ()
 
 
-def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+def require_equal(
+    folder: Path, site: str, own: Mapping[str, str], theirs: Mapping[str, str]
+) -> None:
     """Raise FederationError if the server has another version, pack or job."""
     for what, value in own.items():
         if theirs.get(what) != value:
@@ -438,5 +556,6 @@ def _require_equal(site: str, own: Mapping[str, str], theirs: Mapping[str, str])
                 received=value,
                 help="install the same version of fedkg"
                 if what == "fedkg"
-                else "join again with a new invitation of the server",
+                else f"the operator of the server sends a new invitation; move {folder} away, and "
+                "join with it",
             )

@@ -11,19 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from fedkg._internal.threads import library_threads
+from fedkg.deploy.causes_site import CausesSite, JoinedClient
 from fedkg.deploy.disclosures import Disclosure, list_disclosures
-from fedkg.deploy.job_files import own_settings
+from fedkg.deploy.federation import SITE
+from fedkg.deploy.job_files import own_settings, sites_score
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import check_fields, list_sent, summary_parts
+from fedkg.deploy.preparation import check_fields, list_sent, server_rows_of_table, summary_parts
+from fedkg.deploy.private_rows import NO_RECEIPT
 from fedkg.deploy.site import JoinedSite, SiteAnswers
 from fedkg.errors import FedkgError
 from fedkg.federated import initial_state
 from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
+from fedkg.jobs.causes.measurements import training_steps
+from fedkg.jobs.causes.site_measurements import count_differences, count_steps, find_step
+from fedkg.jobs.samples.job_tables import TablePart
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
 from fedkg.jobs.training import deployed_models
@@ -46,7 +53,7 @@ class Finding:
     Attributes:
         what: what was checked.
         text: what was found.
-        ok: whether the site can take part as it is; None if it was not checked.
+        ok: whether the site can take part as it is; None if this does not depend on it.
         help: what to do.
     """
 
@@ -65,6 +72,8 @@ def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
         FederationError, JobError, TableError: the site cannot take part.
     """
     site = SiteAnswers(folder)
+    if site.files.is_discovery:
+        return list_discovery_disclosures(CausesSite(folder))
     joined = join_alone(site)
     found = [*list_sent(site.summary_answer())]
     checks = Message(
@@ -79,6 +88,45 @@ def list_site_disclosures(folder: Path) -> tuple[Disclosure, ...]:
         found += list_disclosures(deployed_models(trial).work, site.name)
         found += list_sent(joined.evaluation_answer(trial, params, params, 0.5))
     return tuple(dict.fromkeys(found))
+
+
+def list_discovery_disclosures(site: CausesSite) -> tuple[Disclosure, ...]:
+    """Everything that leaves a site in a causal discovery, and what comes to it.
+
+    Raises:
+        JobError, TableError, UsageError: the site cannot take part.
+    """
+    asked = Message(kind="describe", fields={"identity": site.files.identity})
+    stated = site.state_units(asked)
+    units = stated.fields["units"]
+    clock = site.read(units).clock
+    whole = {"units": units, "start": clock.first, "stop": clock.last}
+    contract = site.files.pack.manifest.contract
+    told = [stated, site.tell_clock(Message(kind="describe", fields=whole))]
+    counts: list[dict[float, int]] = []
+    if clock.time and contract.step is None:
+        told.append(site.count_differences(Message(kind="describe", fields=whole)))
+        counts.append(count_differences(site.read(units), clock.first, clock.last))
+    step = find_step({site.name: clock}, contract, counts)
+    steps = count_steps(str(site.sites_file), clock.first, clock.last, step)
+    joined = JoinedClient.of(
+        site, Message(kind="describe", fields={**whole, "seconds": step, "steps": steps})
+    )
+    told.append(joined.describe())
+    known = training_steps(joined.job, steps)
+    fields = {"begin": 1, "end": known, "receipt": NO_RECEIPT}
+    told.append(joined.learn(Message(kind="learn", fields=fields)))
+    sent = [one for message in told for one in list_sent(message)]
+    received = Disclosure(
+        name="gradients",
+        meaning="gradients of the server's loss with respect to the augmented states",
+        direction="to the site",
+        when="in each of its rounds",
+        shape=(known - 1, joined.states.shape[1]),
+        dtype="float64",
+        bytes=8 * (known - 1) * joined.states.shape[1],
+    )
+    return tuple(dict.fromkeys((*sent, received)))
 
 
 def check_site(folder: Path) -> list[Finding]:
@@ -102,7 +150,7 @@ def check_site(folder: Path) -> list[Finding]:
                     what=f"after {place}" if found else "folder",
                     text=f"{error.message}; {left}" if not error.received else str(error),
                     ok=False,
-                    help=error.help,
+                    help="" if error.received else error.help,  # the text has it
                 )
             )
             return found
@@ -111,9 +159,13 @@ def check_site(folder: Path) -> list[Finding]:
 def _check(folder: Path) -> Iterator[Finding]:
     """The findings in order; an error ends them."""
     site = SiteAnswers(folder)
+    if site.files.is_discovery:
+        yield from _check_discovery(CausesSite(folder))
+        return
     pack = site.files.pack
     rules = len(pack.manifest.rules)
-    text = f"site {site.name}: job {site.job.name}, {rules} rules, readable by this version"
+    number = f"{rules} rule{'' if rules == 1 else 's'}"
+    text = f"site {site.name}: job {site.job.name}, {number}, readable by this version"
     yield Finding(what="invitation", text=text)
     rows = site.summary.rows
     enough = rows[TRAIN] >= site.job.data.min_samples
@@ -129,26 +181,47 @@ def _check(folder: Path) -> Iterator[Finding]:
             what="consent",
             text=f"the server asks for {rows[SERVER]:,} rows with all columns that the job reads",
             ok=site.shares_rows,
-            help="" if site.shares_rows else "agree with `share_rows: true` in site.json",
+            help="" if site.shares_rows else f"agree with `share_rows: true` in {folder / SITE}",
         )
     yield from _check_rules(site)
     [config, *_] = plan_trials(site.job)
     yield from _check_round(site, folder, config)
 
 
+def _check_discovery(site: CausesSite) -> Iterator[Finding]:
+    """The findings about a causal discovery: the table, and what the filter shows of it."""
+    text = f"site {site.name}: causal discovery {site.discovery.name}, readable by this version"
+    yield Finding(what="invitation", text=text)
+    found = {one.name: one for one in list_discovery_disclosures(site)}
+    steps, states = found["states"].shape
+    measured = len(site.read(site.units).signals)
+    text = f"{steps:,} steps of {measured} measurements, seen through {states} states"
+    yield Finding(
+        what="table",
+        text=text,
+        ok=True if states < measured else None,
+        help=""
+        if states < measured
+        else "as many states as measurements show the server nearly all of them: measure more, or "
+        "ask for fewer `states`",
+    )
+
+
 def join_alone(site: SiteAnswers) -> JoinedSite:
     """The site as the only one of a federation."""
-    fields, tensors = summary_parts(site.summary)
-    alone = Message(
-        kind="describe",
-        fields={
-            "sites": {site.name: own_settings(site.job, site.name)},
-            "summary": fields,
-            "training": {site.name: site.summary.rows[TRAIN]},
-        },
-        tensors=tensors,
-    )
-    return JoinedSite(site, alone)
+    summary, tensors = summary_parts(site.summary)
+    fields = {
+        "sites": {site.name: own_settings(site.job, site.name)},
+        "summary": summary,
+        "training": {site.name: site.summary.rows[TRAIN]},
+    }
+    if isinstance(site.part, TablePart) and sites_score(plan_trials(site.job)):
+        # The server sends its probe later: a row of the site stands for it.
+        row = site.part.frame.take(np.arange(1))
+        stand_in = TablePart(frame=row, use=np.full(1, SERVER, dtype=np.int8))
+        fields["probe"], rows = server_rows_of_table(stand_in)
+        tensors |= rows
+    return JoinedSite(site, Message(kind="describe", fields=fields, tensors=tensors))
 
 
 def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
@@ -164,7 +237,10 @@ def _check_rules(site: SiteAnswers) -> Iterator[Finding]:
         yield Finding(
             what=f"rule {name}",
             text=text + worst,
-            ok=not counts.violated if counts.evaluations else None,
+            ok=True if counts.evaluations and not counts.violated else None,
+            help="training goes on; look at these rows if they surprise you"
+            if counts.violated
+            else "",
         )
 
 
@@ -187,16 +263,12 @@ def _check_round(site: SiteAnswers, folder: Path, config: TrialConfig) -> Iterat
         begun = time.perf_counter()
         list(Sequential().train(work, state, client, limit=timed))
     seconds = (time.perf_counter() - begun) / timed * steps
-    section = site.files.document.get("federation") or {}
-    deadline = section.get("deadline") if isinstance(section, dict) else None
-    text = f"about {seconds:.1f} s for {steps:,} local steps (measured on {timed})"
-    if isinstance(deadline, int | float):
-        fits = seconds <= deadline
-        yield Finding(
-            what="round",
-            text=f"{text}; the deadline is {deadline:g} s",
-            ok=fits,
-            help="" if fits else "use a faster machine, or ask for a later `federation.deadline`",
-        )
-    else:
-        yield Finding(what="round", text=f"{text}; the job sets no deadline", ok=None)
+    deadline = site.files.contract().deadline
+    fits = seconds <= deadline
+    yield Finding(
+        what="round",
+        text=f"about {seconds:.1f} s for {steps:,} local steps (measured on {timed}); the deadline "
+        f"is {deadline:g} s",
+        ok=fits,
+        help="" if fits else "use a faster machine, or ask for a later `federation.deadline`",
+    )

@@ -54,5 +54,5 @@ def _check_connection(folder: Path) -> Finding:
         return Finding(what="connection", text=text, ok=False, help=advice)
     except OSError as error:
         text = f"no connection to the server at {address}: {error.strerror or error}"
-        advice = "ask its operator whether it runs; a site may start before the server"
+        advice = "ask its operator whether it runs; `fedkg site run` waits for it"
         return Finding(what="connection", text=text, ok=False, help=advice)

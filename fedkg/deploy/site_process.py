@@ -6,12 +6,14 @@ these seconds; whatever carries messages to the site only passes bytes on.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import socket as sockets
 import struct
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
@@ -34,21 +36,19 @@ _ANSWER, _ERROR = b"\x00", b"\x01"
 """First byte of what comes back: an answer, or the text of an error."""
 
 
-def serve(
-    handle: Callable[[bytes], bytes], socket: Path, *, until: Callable[[], bool] = lambda: False
-) -> None:
-    """Answer requests on a socket, one after the other, until `until` says so after an answer.
+@contextmanager
+def listen(socket: Path) -> Iterator[Listener]:
+    """Own the socket of a site while in the block: a lock that ends with the process keeps other
+    processes out, so that only one uses the state of the site.
 
     Only processes of the same user can connect. A socket file that a killed process left behind
-    is replaced. The last request gets the same answer again without another call of `handle`: a
-    server that saw no answer asks again, while the site may still be busy with the first request.
+    is replaced.
 
     Args:
-        handle: answers a request.
-        socket: where the socket is created; removed at the end.
+        socket: where the socket is created; removed at the end. The lock is beside it.
 
     Raises:
-        FederationError: the path is too long, or another process answers on it.
+        FederationError: the path is too long, or another process owns the socket.
     """
     if len(os.fsencode(socket)) > LONGEST_PATH:
         raise FederationError(
@@ -56,26 +56,55 @@ def serve(
             expected=f"at most {LONGEST_PATH} bytes",
             help="choose a site folder with a shorter path",
         )
-    if socket.exists():
-        if is_served(socket):
+    with socket.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
             raise FederationError(
                 f"another process already serves this site on {socket}",
                 help="stop it first: only one process may use the state of a site",
-            )
-        socket.unlink()
-    mask = os.umask(0o177)
-    try:
-        listener = Listener(str(socket), family="AF_UNIX", backlog=BACKLOG)
-    finally:
-        os.umask(mask)
+            ) from error
+        socket.unlink(missing_ok=True)
+        mask = os.umask(0o177)
+        try:
+            listener = Listener(str(socket), family="AF_UNIX", backlog=BACKLOG)
+        finally:
+            os.umask(mask)
+        with listener:
+            yield listener
+
+
+def answer_requests(
+    handle: Callable[[bytes], bytes],
+    listener: Listener,
+    *,
+    until: Callable[[], bool] = lambda: False,
+) -> None:
+    """Answer requests one after the other, until `until` says so after an answer.
+
+    The last request gets the same answer again without another call of `handle`: a server that saw
+    no answer asks again, while the site may still be busy with the first request.
+
+    Args:
+        handle: answers a request.
+        listener: where the requests arrive, see `listen`.
+        until: whether to stop.
+    """
     repeat = _repeat_last_answer(handle)
-    with listener:
-        while True:
-            with listener.accept() as connection:
-                _limit_waits(connection.fileno(), STALLED_SECONDS)
-                _answer(connection, repeat)
-            if until():
-                return
+    while True:
+        with listener.accept() as connection:
+            _limit_waits(connection.fileno(), STALLED_SECONDS)
+            _answer(connection, repeat)
+        if until():
+            return
+
+
+def serve(
+    handle: Callable[[bytes], bytes], socket: Path, *, until: Callable[[], bool] = lambda: False
+) -> None:
+    """Own a socket and answer requests on it: `listen` and `answer_requests`."""
+    with listen(socket) as listener:
+        answer_requests(handle, listener, until=until)
 
 
 def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:

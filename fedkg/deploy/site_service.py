@@ -11,14 +11,30 @@ from threading import Event
 
 from fedkg import update_exclusion
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
-from fedkg.deploy.federation import INVITATION, KEYS, SOCKET, STATE, load_site, verify_invitation
-from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.deploy.federation import (
+    INVITATION,
+    KEYS,
+    LEFT,
+    PAUSED,
+    RULES,
+    SOCKET,
+    STATE,
+    load_federation,
+    load_site,
+    verify_invitation,
+)
+from fedkg.deploy.flower.settings import LOGS
+from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
+from fedkg.deploy.site_status import STATUS, ActivityLog
 from fedkg.errors import FederationError, UsageError
 
-PAUSED, LEFT = "paused", "left"
-"""Files of a site folder that mark these states."""
+DELETE, ASKS_FOR_DELETION = "delete", "and asks for the deletion of its data"
+"""Content of the file `left` of a site that asks the server for deletion, and how it says so."""
 
-LAST_ANSWER_S = 5.0
+OWN_FILES = (LOGS, STATUS, PAUSED, "site.lock", SOCKET)
+"""Files and folders that a site process writes, besides keys, invitations and state."""
+
+LAST_ANSWER_S = 30.0
 """Seconds in which the last answer of a site that leaves reaches the server."""
 
 CHECK_S = 0.2
@@ -38,22 +54,26 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
     site = load_site(folder)
     _require_member(folder, site.name)
     verify_invitation(folder / INVITATION)
-    from fedkg.deploy.flower.supernode import create_node, explain_end
+    from fedkg.deploy.flower.supernode import CONNECTED, create_node, explain_end, has_answered
     from fedkg.deploy.site import open_site
 
-    handle, told = open_site(folder), set[str]()
+    with stop_on_sigterm(), listen(folder / SOCKET) as listener:
+        handle, departed = open_site(folder), Event()
+        address = load_federation(folder / INVITATION).address
+        on_note(f"site {site.name} connects to the server at {address}; Ctrl-C stops it")
+        log = ActivityLog(folder, on_note)
 
-    def report(log: str) -> None:
-        cause = explain_end(log)
-        if cause not in told:
-            told.add(cause)
-            on_note(f"site {site.name} is not connected: {cause}; trying again")
+        def look(text: str) -> None:
+            if CONNECTED in text:
+                log.connect(address)
 
-    departed = Event()
-    on_note(f"site {site.name} is ready; Ctrl-C stops it")
-    with stop_on_sigterm(), supervise(create_node(folder), report):
-        serve(_guard(folder, site.name, handle, departed), folder / SOCKET, until=departed.is_set)
-        time.sleep(LAST_ANSWER_S)
+        guarded = log.watch(_guard(folder, site.name, handle, departed))
+        node = create_node(folder)
+        with supervise(node, lambda text: log.disconnect(explain_end(text, folder)), look):
+            answer_requests(guarded, listener, until=departed.is_set)
+            end = time.monotonic() + LAST_ANSWER_S
+            while time.monotonic() < end and not has_answered(node.read_log()):
+                time.sleep(CHECK_S)
 
 
 def pause_site(folder: Path) -> None:
@@ -68,23 +88,32 @@ def resume_site(folder: Path) -> None:
     (folder / PAUSED).unlink(missing_ok=True)
 
 
-def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
-    """Delete the keys, the invitation and the private state of a site.
+KEPT_AT_LEAVING = ("site.json", LEFT)
+"""Files that a site keeps after it has left: its name, and that it has left."""
+
+
+def leave_federation(
+    folder: Path, *, seconds: float, delete: bool = False
+) -> tuple[str, bool, tuple[str, ...]]:
+    """Delete the keys, the invitations and the private state of a site.
 
     If the site runs, its next answer tells the server that it has left.
 
     Args:
+        folder: the folder of the site.
         seconds: how long to wait for the next request of the server.
+        delete: whether to ask the server to delete what it has of the site, and to delete logs and
+            status here too.
 
     Returns:
-        The name of the site, and whether the server was told.
+        The name of the site, whether the server was told, and what was deleted here.
 
     Raises UsageError, FederationError: the folder is not that of a site, or it has left.
     """
     site = load_site(folder)
     if not (folder / KEYS).exists():  # a departure that was interrupted is completed
         _require_member(folder, site.name)
-    (folder / LEFT).touch()
+    (folder / LEFT).write_text(DELETE if delete else "")
     end = time.monotonic() + seconds
     running = is_served(folder / SOCKET)
     while (folder / SOCKET).exists() and running and time.monotonic() < end:
@@ -101,13 +130,23 @@ def leave_federation(folder: Path, *, seconds: float) -> tuple[str, bool]:
                 f"site {site.name} still computes an answer, so nothing was deleted",
                 help="stop `fedkg site run`, then run `fedkg site leave` again",
             )
-    for name in (STATE, KEYS, INVITATION):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    return site.name, told
+    gone = [name for name in (STATE, KEYS, INVITATION, RULES) if (folder / name).exists()]
+    if delete:
+        gone += sorted(
+            path.name
+            for path in folder.iterdir()
+            if path.name not in (*gone, *KEPT_AT_LEAVING) and path.name in OWN_FILES
+        )
+    for name in gone:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name, ignore_errors=True)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    return site.name, told, tuple(gone)
 
 
 def describe_departure(site: str) -> str:
-    """The error with which a site answers after it has left."""
+    """The start of the error with which a site answers after it has left."""
     return f"site {site} {update_exclusion.LEFT}"
 
 
@@ -126,7 +165,8 @@ def _guard(
     def answer(request: bytes) -> bytes:
         if (folder / LEFT).exists():
             departed.set()
-            raise FederationError(describe_departure(name))
+            asks = f" {ASKS_FOR_DELETION}" if (folder / LEFT).read_text() == DELETE else ""
+            raise FederationError(describe_departure(name) + asks)
         if (folder / PAUSED).exists():
             raise FederationError(f"site {name} {update_exclusion.PAUSED}")
         return handle(request)

@@ -30,7 +30,7 @@ from fedkg.deploy.noisy_releases import NoisyReleases
 from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.deploy.secure_aggregation import SECURE, SecureSite
 from fedkg.errors import FederationError, JobError
-from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client.outgoing_updates import make_outgoing, score_own_models
 from fedkg.federated.client_state_store import ClientRows, FewRows
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.sequential import Sequential
@@ -159,6 +159,8 @@ class SiteTraining:
         with torch.no_grad(), library_threads(AT_SITES.threads), loops_in_round(AT_SITES.loops):
             [updates] = Sequential().train(work, state, self._client)
             updates = make_outgoing(work, state, updates)
+            if work.settings.scores_at_sites:
+                updates = score_own_models(work, state, updates)
         offer = work.algorithm.start.offer(state, self._client)
         tensors = reply_tensors(work, updates, offer)
         fields: dict[str, str] = {}
@@ -166,7 +168,7 @@ class SiteTraining:
         if unusable and not guard.usable(replace(updates, client_memory={})).rejected:
             [fields[UNUSABLE]] = unusable.values()  # the server cannot see it
         elif updates.client_memory:
-            receipt = request.fields["receipt"] if unusable else _receipt_of(request, tensors)
+            receipt = request.fields["receipt"] if unusable else receipt_of(request, tensors)
             if not unusable:
                 self._rows.write(receipt, updates.client_memory)
             fields["receipt"] = receipt
@@ -307,7 +309,7 @@ def _find_misfit(expected: Params, tensors: Mapping[str, Tensor]) -> str:
     return ""
 
 
-def _receipt_of(request: Message, answer: Params) -> str:
+def receipt_of(request: Message, answer: Params) -> str:
     """A receipt of the rows of an answer: of all that they follow from and the server knows."""
     before = {"receipt": request.fields.get("receipt")}
     whole = Message(

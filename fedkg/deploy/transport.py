@@ -18,6 +18,12 @@ from fedkg.update_exclusion import UNANSWERED
 SiteHandler = Callable[[bytes], bytes]
 """Answers one request of the server at a site; both are the bytes of a `Message`."""
 
+LONGEST_ERROR = 1000
+"""Characters of the error of a site that the server keeps."""
+
+PRESENCE_S = 1.0
+"""Seconds between two questions which sites are there."""
+
 LONGEST_SECONDS = 3600.0
 """How long a site on this machine can take for a late reply before it counts as lost."""
 

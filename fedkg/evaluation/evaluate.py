@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation.category_codes import list_some
-from fedkg.evaluation.column_reads import columns_read, reads, rows_that
-from fedkg.evaluation.cut_off_windows import Ends
-from fedkg.evaluation.entity_counts import EntityCounts, EntityTally
 from fedkg.evaluation.key_mismatches import (
     Meant,
     all_keys,
@@ -31,15 +28,22 @@ from fedkg.evaluation.knowledge_on_table import (
     over_time,
     table_agreement,
 )
-from fedkg.evaluation.missing_steps import Gaps
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 from fedkg.evaluation.row_explanation import is_telling, readings_text
 from fedkg.evaluation.shape_cases import Cases
 from fedkg.evaluation.table_readings import Readings, rules_text, table_values
-from fedkg.evaluation.table_timing import doubled, doubled_notes, table_timing, whole_traces
-from fedkg.evaluation.tally import Place, Tally
+from fedkg.evaluation.table_timing import (
+    Ends,
+    Gaps,
+    doubled,
+    doubled_notes,
+    table_timing,
+    whole_traces,
+)
+from fedkg.evaluation.tally import EntityCounts, EntityTally, Place, Tally
 from fedkg.evaluation.violating_window_row import row_at_fault
 from fedkg.pack import Bank, Pack, is_temporal
+from fedkg.pack.bank import columns_read, reads, rows_that
 from fedkg.tables import Table
 
 EVALUATIONS = 2_000_000
@@ -136,14 +140,14 @@ def evaluate(
             )
         )
     )
-    told = dict.fromkeys(
+    general_notes = dict.fromkeys(
         [*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)]
     )
     lost = keys_notes(all_keys(keys.values()), readings, meant)
     strange = strangers_notes(
         all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table
     )
-    notes = (*told, *doubled_notes(twice, contract, table), *lost, *strange)
+    notes = (*general_notes, *doubled_notes(twice, contract, table), *lost, *strange)
     return Evaluation(
         table=table.name,
         rows=table.rows,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
-from fedkg.evaluation.column_reads import reads
 from fedkg.evaluation.table_readings import Readings
 from fedkg.evaluation.tally import least_margin
+from fedkg.pack.bank import reads
 from fedkg.pack.examples import RuleExample
 from fedkg.pack.node import TermPart
 from fedkg.pack.walk import everywhere, reach

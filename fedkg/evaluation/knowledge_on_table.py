@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.evaluation.category_codes import class_places, foreign_classes
-from fedkg.evaluation.column_reads import reads
 from fedkg.evaluation.table_readings import Readings
 from fedkg.evaluation.table_timing import whole_traces
 from fedkg.knowledge import Agreement, agreement
 from fedkg.pack import Compare, Pack, is_temporal
+from fedkg.pack.bank import reads
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 from fedkg.tables import Table
 

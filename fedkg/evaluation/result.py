@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from fedkg.evaluation.entity_counts import MOST, EntityCounts
+from fedkg.evaluation.tally import MOST, EntityCounts
 from fedkg.knowledge.knowledge_model_agreement import Agreement
 
 

@@ -150,11 +150,11 @@ def outcome(evaluation: Evaluation) -> list[str]:
     rules = evaluation.rules
     lines = [f"{evaluation.table}: {_count_text(evaluation.rows, 'row')}; {evaluation.found}"]
     lines += [f"note: {note}" for note in evaluation.notes]
-    told = [rule for rule in rules if rule.satisfied or rule.violated]
+    decided = [rule for rule in rules if rule.satisfied or rule.violated]
     undecided = [
         rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)
     ]
-    violated = [rule for rule in told if rule.violated]
+    violated = [rule for rule in decided if rule.violated]
     rate = evaluation.violation_rate
     if rate is None:
         lines += (
@@ -165,22 +165,24 @@ def outcome(evaluation: Evaluation) -> list[str]:
     elif violated:
         verb = "is" if len(violated) == 1 else "are"
         lines.append(
-            f"{len(violated)} of {len(told)} rules {verb} violated "
+            f"{len(violated)} of {len(decided)} rules {verb} violated "
             f"somewhere{_milder(violated)}; violation rate {share_text(rate)}."
         )
     else:
-        lines.append(_all_satisfied(len(told), len(rules)))
+        lines.append(_all_satisfied(len(decided), len(rules)))
     if undecided:
         lines.append(f"{len(undecided)} could not be decided in any row: {', '.join(undecided)}")
     lines += _rules_notes(rules)
     return [*lines, *(line for one in evaluation.knowledge for line in knowledge_lines(one))]
 
 
-def _all_satisfied(told: int, rules: int) -> str:
+def _all_satisfied(decided: int, rules: int) -> str:
     """The result if no rule is violated: of all rules, or of those with a verdict."""
-    if told < rules:
-        return f"{told} of {rules} rules {'holds' if told == 1 else 'hold'}; none is violated."
-    return "The one rule holds." if told == 1 else f"All {told} rules hold."
+    if decided < rules:
+        return (
+            f"{decided} of {rules} rules {'holds' if decided == 1 else 'hold'}; none is violated."
+        )
+    return "The one rule holds." if decided == 1 else f"All {decided} rules hold."
 
 
 def _milder(violated: Sequence[RuleResult]) -> str:
@@ -205,14 +207,14 @@ def _rules_notes(rules: Sequence[RuleResult]) -> Iterator[str]:
     for rule in rules:
         for note in dict.fromkeys(rule.notes):
             names.setdefault(note, []).append(rule.rule)
-    told: set[str] = set()
+    printed: set[str] = set()
     for rule in rules:
         for note in rule.notes:
             sharing = names[note]
             if len(sharing) <= ALIKE:
                 yield f"{rule.rule}: {note}"
-            elif note not in told:
-                told.add(note)
+            elif note not in printed:
+                printed.add(note)
                 yield f"each of {len(sharing):,} rules ({', '.join(sharing[:3])}, ...): {note}"
 
 

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import BankValues
-from fedkg.evaluation.entity_counts import EntityTally
 from fedkg.evaluation.table_readings import Readings
-from fedkg.evaluation.tally import Tally
+from fedkg.evaluation.tally import EntityTally, Tally
 from fedkg.pack import Bank, Pack
 
 SATISFIED, UNKNOWN, VIOLATED, FIRED = 1, 2, 4, 8

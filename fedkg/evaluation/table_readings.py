@@ -131,8 +131,8 @@ def table_values(
         and contract.time is not None
         and contract.time in table
     ):
-        timing, told = table_timing(contract, table, missing)
-        said += told
+        timing, timing_notes = table_timing(contract, table, missing)
+        said += timing_notes
     return Readings(
         contract=contract,
         base=base,

@@ -1,11 +1,15 @@
-"""Convert a table's time and trace columns to the steps of temporal rules.
+"""The time of a table: its time and trace columns as the steps of temporal rules, steps of a trace
+that no row has, and verdicts that stay open because the table begins or ends before they are
+decided.
 
-Letters: B table rows.
+Letters: B table rows, R rows of a bank, N rules.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Literal
@@ -13,10 +17,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.errors import TableError
-from fedkg.evaluation.column_reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal
+from fedkg.pack.bank import reads
 from fedkg.pack.formula_text import duration_text
 from fedkg.tables import Table, in_utc, is_unknown
 from fedkg.units.header import header_unit
@@ -299,3 +305,129 @@ def _since_first(seconds: NDArray[np.float64], trace: NDArray[np.int64]) -> NDAr
 
 def _rows(count: int) -> str:
     return f"{count:,} row{'s' * (count > 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How many steps are missing, in how many places, and the table row before the first of
+    them.
+    """
+
+    steps: int
+    places: int
+    row: int
+
+
+@dataclass(slots=True, eq=False)
+class Gaps:
+    """By set of key columns, filled bank by bank: the steps missing between two rows of a trace.
+
+    None: none.
+
+    Attributes:
+        steps: the views that look one step back on the timeline.
+    """
+
+    steps: frozenset[int] = frozenset()
+    found: dict[tuple[int, ...], Gap | None] = field(default_factory=dict)
+
+    def add(self, bank: Bank, timing: Timing, base: NDArray[np.float64]) -> None:
+        """Look between the rows that a bank is about, unless it looks at no step but a row's own.
+
+        `base` float64 [B, C]: the table.
+        """
+        looks_back = (bool(np.isin(views, list(self.steps)).any()) for _, views, _ in reads(bank))
+        if not timing.gaps or not (is_temporal(bank.skeleton) or any(looks_back)):
+            return
+        for keys in {tuple(sorted(key for key in row if key >= 0)) for row in bank.keys.tolist()}:
+            if keys not in self.found:
+                self.found[keys] = _gap(list(keys), timing, base)
+
+    def notes(self, contract: DataContract, table: Table) -> tuple[str, ...]:
+        """``the table has no row for 2 steps, first after 00:05: windows that need them are
+        unknown``, for each set of key columns.
+        """
+        out = []
+        for keys, gap in self.found.items():
+            if gap is None or contract.time is None:
+                continue
+            steps = f"{gap.steps:,} step{'s' * (gap.steps > 1)}" + (
+                f" in {gap.places:,} places" if gap.places > 1 else ""
+            )
+            scope = (
+                " of one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys)
+                if keys
+                else ""
+            )
+            after = f"{table.texts(contract.time)[gap.row]} in {table.where(gap.row)}"
+            out.append(
+                f"the table has no row for {steps}{scope}, first after {after}: windows "
+                f"that need them are unknown"
+            )
+        return tuple(out)
+
+
+def _gap(keys: list[int], timing: Timing, base: NDArray[np.float64]) -> Gap | None:
+    rows = np.flatnonzero(
+        (timing.trace >= 0) & (base[:, keys] >= 0).all(axis=1)
+    )  # texts that no rule knows have a code below 0
+    if rows.size < 2:
+        return None
+    rows = rows[
+        np.lexsort((rows, timing.step[rows], *base[rows][:, keys].T[::-1], timing.trace[rows]))
+    ]
+    one, other = rows[1:], rows[:-1]
+    same = (timing.trace[one] == timing.trace[other]) & (
+        base[one][:, keys] == base[other][:, keys]
+    ).all(axis=1)
+    lost = np.where(same, np.maximum(timing.step[one] - timing.step[other] - 1, 0), 0)
+    at = np.flatnonzero(lost)
+    return Gap(int(lost.sum()), int(at.size), int(other[at[0]])) if at.size else None
+
+
+@dataclass(slots=True, eq=False)
+class Ends:
+    """By rule, filled bank by bank: how many evaluations would be known if windows ended with the
+    table, and how far they look.
+    """
+
+    cut: dict[int, int] = field(default_factory=dict)
+    back: dict[int, float] = field(default_factory=dict)
+    ahead: dict[int, float] = field(default_factory=dict)
+
+    def add(
+        self, bank: Bank, values: NDArray[np.float64], timing: Timing, found: BankValues
+    ) -> None:
+        """Add a bank's verdicts `found` on values [V, B, C]."""
+        if timing.end == "clip" or not is_temporal(bank.skeleton) or not found.unknown.any():
+            return
+        rows = np.flatnonzero(found.unknown.any(axis=0))
+        part = bank.take(rows)
+        known = ~evaluate_bank(part, values, replace(timing, end="clip")).unknown
+        counts = (found.unknown[:, rows] & known).sum(axis=0)
+        for row, rule, count in zip(
+            range(part.rows), part.rule.tolist(), counts.tolist(), strict=True
+        ):
+            if count:
+                far: Reach = reach(part.skeleton, part.params[row].tolist())
+                self.cut[rule] = self.cut.get(rule, 0) + count
+                self.back[rule] = max(self.back.get(rule, 0.0), far.back)
+                self.ahead[rule] = max(self.ahead.get(rule, 0.0), far.ahead)
+
+    def note(self, rule: int, contract: DataContract) -> str:
+        """``1,234 unknown: the table ends before 2 h have passed``; "" where none is."""
+        if not self.cut.get(rule):
+            return ""
+        what = "its trace" if contract.trace else "the table"
+        ahead, back = (_long(steps, contract.step) for steps in (self.ahead[rule], self.back[rule]))
+        ends = f"ends before {ahead} have passed" if ahead else ""
+        begins = f"begins less than {back} before" if back else ""
+        why = " or ".join(filter(None, (ends, begins))) or "ends before the rule is decided"
+        return f"{self.cut[rule]:,} unknown: {what} {why}"
+
+
+def _long(steps: float, step: float | None) -> str:
+    """A number of steps as a time if the step is known; "" for none and for unbounded windows."""
+    if steps == 0 or math.isinf(steps):
+        return ""
+    return duration_text(steps * step) if step else f"{int(steps)} step{'s' * (steps != 1)}"

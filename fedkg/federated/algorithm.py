@@ -49,7 +49,8 @@ class Algorithm:
     The defaults are FedAvg's.
 
     Attributes:
-        exclusion: which clients take part in no round; None: all of them do.
+        exclusion: which clients take part in no round, or (`AnswerExclusion`) which updates of
+            a round do not count; None: all do.
         alike: if the server has several models, whether all start like the first one; otherwise
             each starts with different random parameters.
         beside: a second algorithm with which each client trains another model on the same

@@ -21,6 +21,7 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.pcfedavg.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate, NothingAfter
+from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
@@ -89,13 +90,15 @@ def check(
             equal_steps=settings.local_steps is not None,
             clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
-            property_exclusion=algorithm.exclusion is not None,
+            property_exclusion=isinstance(algorithm.exclusion, PropertyExclusion),
+            answer_exclusion=isinstance(algorithm.exclusion, AnswerExclusion),
             mined_privately=isinstance(algorithm.exclusion, PropertyExclusion)
             and algorithm.exclusion.properties.epsilon is not None,
             scored_shares=isinstance(algorithm.aggregate, Krum | TrustedMean)
             and algorithm.aggregate.scored,
             score_factors=isinstance(algorithm.weighting, ByScore),
             attack="none" if attack is None else attack.changes,
+            attackers_are_majority=attack is not None and 2 * attack.count(population) > population,
             **contract,
         )
     )

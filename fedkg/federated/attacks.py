@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks
+from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks, count_attackers
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client_state_store import equal_rows
@@ -55,7 +55,8 @@ class Attack:
             ``constant_model`` sends an update to a model that answers the last class, or the
             largest number, for all inputs; ``rule_satisfying_model`` to the constant model that
             satisfies most constraints on the server's probe: a worst case, because the attacker
-            knows the probe.
+            knows the probe. ``inflated_score`` sends the honest update, and claims that it
+            satisfies all rules; it needs `Settings.scores_at_sites`.
         share: share of the N clients that attack, at least one client if above 0. The seed of the
             training chooses them; a larger share contains the attackers of a smaller one.
         clients: names of the attackers, instead of a share.
@@ -101,6 +102,10 @@ class Attack:
         """What the attackers change; an attack on labels sends honest updates of them."""
         return ATTACKS[self.kind]
 
+    def count(self, population: int) -> int:
+        """The number of attackers among N clients."""
+        return len(set(self.clients)) or count_attackers(self.share, population)
+
     def attackers(self, names: Sequence[str], seed: int) -> tuple[int, ...]:
         """Positions of the attackers among all clients, ascending.
 
@@ -114,12 +119,11 @@ class Attack:
                     "an attacker is not a client",
                     expected=", ".join(names[:10]),
                     received=", ".join(unknown),
+                    help="in a job file: `simulation.attacks.sites`",
                 )
             return tuple(place for place, name in enumerate(names) if name in self.clients)
-        if not self.share:
-            return ()
-        size = max(1, math.floor(self.share * len(names) + 0.5))
-        return tuple(cohort(seed, 0, len(names), size, purpose=ATTACK).tolist())
+        size = self.count(len(names))
+        return tuple(cohort(seed, 0, len(names), size, purpose=ATTACK).tolist()) if size else ()
 
     def initial_memory(self, models: Params, population: int) -> Params:
         """What a replay remembers of each client, each [N, ...]: its update, and the round of it;
@@ -186,9 +190,21 @@ class Attackers:
 
     def change(self, state: ServerState, stacks: Iterator[Updates]) -> Iterator[Updates]:
         """The stacks of a round with what the attackers send instead."""
-        if self.attack.changes == "labels":
+        if self.attack.changes in ("labels", "score"):
             return stacks
         return (self._changed(state, updates) for updates in stacks)
+
+    def change_scores(self, state: ServerState, stacks: Iterator[Updates]) -> Iterator[Updates]:
+        """The stacks of a round, where attackers by ``inflated_score`` claim to satisfy every
+        constraint that is evaluated.
+        """
+        for updates in stacks:
+            told = updates.violation
+            if self.attack.changes == "score" and told is not None:
+                active = self.active(state.round + 1, updates.clients)[:, None]
+                claimed = torch.where(active & ~told.isnan(), torch.zeros_like(told), told)
+                updates = replace(updates, violation=claimed)
+            yield updates
 
     def _changed(self, state: ServerState, updates: Updates) -> Updates:
         active = self.active(state.round + 1, updates.clients)
@@ -268,13 +284,13 @@ def constant_models(problem: Problem) -> Params:
     """Models [H or L, ...] with one answer for all inputs.
 
     For classes, model h prefers class h by the largest of `LEVELS`; otherwise model l answers
-    level l in all outputs. With all parameters 0 a network answers a constant, and there only
-    parameters of its last layer have a gradient: a step along it changes the constant.
+    level l in all outputs. With all parameters 0 a model answers a constant, and for an input of 0
+    only the last biases have a gradient: a step along it changes the constant.
 
     Raises:
         JobError: the answer does not depend on any parameter at 0.
     """
-    x = problem.clients.x[0][:1]
+    x = torch.zeros_like(problem.clients.x[0][:1])
     first = problem.model.init(0, x.dtype)
     zero = {name: torch.zeros_like(value, device=x.device) for name, value in first.items()}
     outputs = _answer(problem.model, zero, x).numel()

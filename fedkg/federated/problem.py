@@ -153,8 +153,8 @@ class Problem:
         loss: the loss of the task.
         clients: the clients with their data.
         scorer: scores updates by the rules on the server's probe rows; None without rules.
-        root: labelled rows of the server, as one client, for aggregation rules that compare updates
-            with the server's own update; or None.
+        server_data: labelled rows of the server, as one client, for aggregation rules that compare
+            updates with the server's own update; or None.
         attack: what some clients do instead of honest work, in a simulation; or None.
     """
 
@@ -162,7 +162,7 @@ class Problem:
     loss: Loss
     clients: Clients
     scorer: Scorer | None = None
-    root: Clients | None = None
+    server_data: Clients | None = None
     attack: Attack | None = None
 
 

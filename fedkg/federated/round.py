@@ -18,23 +18,30 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
-from fedkg.federated.client.outgoing_updates import make_outgoing
+from fedkg.federated.client.outgoing_updates import (
+    has_scores,
+    make_outgoing,
+    score_own_models,
+    updated_models,
+)
 from fedkg.federated.client.start_points import GlobalStart
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
-from fedkg.federated.executors.protocol import Executor, Updates, Work
+from fedkg.federated.executors.protocol import Executor, Updates, Work, round_context
 from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
-from fedkg.federated.round_steps import OfClients
+from fedkg.federated.round_steps import OfClients, RoundContext, with_context
 from fedkg.federated.server import guard
+from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import root
+from fedkg.update_exclusion import is_unusable
 from fedkg.violation_rate_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"
@@ -52,8 +59,9 @@ class _Received:
     """What has come in so far in a round, by client position where it is one number per client;
     `violated` [C, M] as the stacks came.
 
-    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client;
-    `started`, the groups of rejected clients.
+    `has_weight` and `has_clients`, bool [G], are the groups with any weight, and with any client;
+    `started`, the groups of rejected clients; `excluded`, those of them that are outliers;
+    `current`, the violated shares [G, M] of the server's models, if weights depend on them.
     """
 
     fold: Any
@@ -65,13 +73,14 @@ class _Received:
     broken: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     excluded: frozenset[int] = frozenset()
+    current: Tensor | None = None
     started: dict[int, int] = field(default_factory=dict)
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    weighty: Tensor
-    peopled: Tensor
+    has_weight: Tensor
+    has_clients: Tensor
     bytes_up: int = 0
     bytes_down: int = 0
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -95,21 +104,25 @@ def run_round(
     if excluded:
         clients = sampled[[place not in excluded for place in sampled.tolist()]]
     state = algorithm.before.apply(work, state, clients)
-    root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
+    server_update = (
+        _server_update(work, executor, state) if algorithm.aggregate.needs_server_update else None
+    )
     nobody = torch.zeros(
         len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device
     )
+    aggregate = with_context(algorithm.aggregate, round_context(work, state, clients))
     received = _Received(
-        fold=algorithm.aggregate.begin(state.models, root),
+        fold=aggregate.begin(state.models, server_update),
         fallback=(
-            algorithm.aggregate.begin(state.models, root)
+            aggregate.begin(state.models, server_update)
             if algorithm.weighting.on_all_invalid == "fedavg"
             else None
         ),
-        weighty=nobody,
-        peopled=nobody.clone(),
+        has_weight=nobody,
+        has_clients=nobody.clone(),
         rejected=excluded,
         excluded=frozenset(excluded),
+        current=_violated_now(work, state),
     )
     received.client_memory, received.shared = (
         dict(state.clients),
@@ -121,18 +134,22 @@ def run_round(
         trained = executor.train(work, state, clients)
         if work.attackers is not None:
             trained = work.attackers.change(state, trained)
-        sent = (
+        sent: Iterator[Updates] = (
             updates if updates.outgoing else make_outgoing(work, state, updates)
             for updates in trained
         )
+        if work.settings.scores_at_sites:
+            sent = (score_own_models(work, state, updates) for updates in sent)
+            if work.attackers is not None:
+                sent = work.attackers.change_scores(state, sent)
         stacks = join_small_stacks(sent, len(clients))
-    if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
-        stacks = by_client(stacks)
+    if isinstance(algorithm.aggregate, Krum) or isinstance(algorithm.exclusion, AnswerExclusion):
+        stacks = by_client(stacks)  # of equal clients Krum takes the first; outliers need all
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
     if len(sampled):
         _enough(work, received, number)
-    update, notes = _aggregate(work, received, number)
+    update, notes = _aggregate(work, state, received, number)
     after = _next_state(work, state, received, update)
     notes = (*received.notes, *notes, *_still(work, received))
     if not guard.finite(after.models):
@@ -193,7 +210,7 @@ def _sample_clients(work: Work, number: int) -> Tensor:
     ).to(work.pool.x.device)
 
 
-def _root(work: Work, executor: Executor, state: ServerState) -> Params:
+def _server_update(work: Work, executor: Executor, state: ServerState) -> Params:
     """Return the update [1, ...] of the server on its rows, by the clients' objective and plain
     gradient descent.
 
@@ -203,10 +220,11 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
     Raises:
         JobError: when the server has no such rows.
     """
-    if work.problem.root is None:
+    if work.problem.server_data is None:
         raise JobError(
             "the server has no labelled rows to compare updates with",
-            help="set `data.server` in a job, or `Problem(root=...)`; or choose another aggregate",
+            help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another"
+            " aggregate",
         )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
     plain = replace(
@@ -217,7 +235,7 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
         beside=None,
         differentiation=MeanGradient(),
     )
-    problem = replace(work.problem, clients=work.problem.root)
+    problem = replace(work.problem, clients=work.problem.server_data)
     settings = replace(work.settings, seed=server_seed(work.settings.seed))
     alone = replace(
         work, problem=problem, algorithm=plain, settings=settings, pool=pool(problem.clients)
@@ -232,7 +250,7 @@ def _receive(
     work: Work, state: ServerState, received: _Received, updates: Updates, total: float
 ) -> None:
     """Guard, validity score, weight, group, and into the fold."""
-    algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
+    algorithm, scorer = work.algorithm, work.problem.scorer
     if updates.update and not algorithm.pooled:
         wire = wire_precision.wire_of(work)
         sent = wire_precision.size(updates.update, wire) + wire_precision.size(updates.shared, wire)
@@ -245,6 +263,10 @@ def _receive(
     received.started |= {
         client: started[client] for client in updates.rejected if client in started
     }
+    if isinstance(algorithm.exclusion, AnswerExclusion) and len(updates.clients):
+        updates = _without_outliers(work, state, received, updates, algorithm.exclusion)
+    scores = _score(work, state, updates)
+    rows = None if scorer is None else scorer.rows
     if not len(updates.clients):
         return
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in
@@ -254,25 +276,19 @@ def _receive(
         factors = [updates.late.get(client, (0, 1.0))[1] for client in updates.clients.tolist()]
         samples = samples * torch.tensor(factors, dtype=samples.dtype, device=samples.device)
         received.late |= updates.late
-    scores = None
-    if (
-        scorer is not None
-        and scorer.rows.count
-        and (settings.measure or algorithm.weighting.needs_scores)
-        and not settings.secure_aggregation  # no single update is here
-    ):
-        seen = _seen(work, state, updates)
-        scores = None if seen is None else scorer.score(seen)
-    rows = None if scorer is None else scorer.rows
-    weights, validity = algorithm.weighting.weigh(samples, scores, rows)
-    groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
-    received.weighty[groups[weights > 0]] = received.peopled[groups] = True
-    received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
+    if scores is not None and received.current is not None:
+        scores = replace(scores, current=received.current[updates.groups])
+    context = round_context(work, state, updates.clients)
+    weights, validity = with_context(algorithm.weighting, context).weigh(samples, scores, rows)
+    groups = with_context(algorithm.grouping, context).assign(
+        state, updates.clients, updates.groups, updates.update
+    )
+    received.has_weight[groups[weights > 0]] = received.has_clients[groups] = True
+    aggregate = with_context(algorithm.aggregate, context)
+    received.fold = aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
         equal = torch.ones_like(samples) if _only_removes(work) else samples
-        received.fallback = algorithm.aggregate.add(
-            received.fallback, updates.update, equal, groups
-        )
+        received.fallback = aggregate.add(received.fallback, updates.update, equal, groups)
     for name, rows_of in updates.client_memory.items():
         received.client_memory[name] = changed(
             received.client_memory[name], updates.clients, rows_of, before=state.clients[name]
@@ -293,29 +309,45 @@ def _receive(
         )
 
 
-def _seen(work: Work, state: ServerState, updates: Updates) -> Params | None:
-    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay
-    at home what is at home.
+def _without_outliers(
+    work: Work, state: ServerState, received: _Received, updates: Updates, rule: AnswerExclusion
+) -> Updates:
+    """The updates of a whole round without those with outlying answers."""
+    seen = updated_models(work, state, updates)
+    reasons = {} if seen is None else rule.outliers(work.problem, seen)
+    for place in reasons:
+        client = int(updates.clients[place])
+        received.excluded |= {client}
+        received.started[client] = int(updates.groups[place])
+    updates = guard.leave_out(updates, reasons)
+    received.rejected |= updates.rejected
+    return updates
 
-    If weights depend on it, the server uses its own: it sees no others. Otherwise None if layers
-    stay at sites elsewhere: models that no client uses are not measured.
-    """
-    sent = {name: updates.start[name] + value for name, value in updates.update.items()}
-    params = work.algorithm.local.point(sent)
-    home = (
-        {}
-        if work.algorithm.weighting.needs_scores
-        else {name: updates.client_memory.get(f"start/{name}") for name in state.models}
-    )
-    whole: Params = {}
-    for name, value in state.models.items():
-        own = home.get(name)
-        if name not in params and own is None and not work.algorithm.weighting.needs_scores:
-            return None
-        whole[name] = (
-            params[name] if name in params else value[updates.groups] if own is None else own
-        )
-    return whole
+
+def _score(work: Work, state: ServerState, updates: Updates) -> ProbeScores | None:
+    """The violations of the clients' models; None if nothing is scored."""
+    scorer = work.problem.scorer
+    if updates.violation is not None:
+        return ProbeScores(violation=updates.violation)
+    if (
+        scorer is None
+        or not len(updates.clients)
+        or not has_scores(work)
+        or work.settings.scores_at_sites
+    ):
+        return None
+    seen = updated_models(work, state, updates)
+    return None if seen is None else scorer.score(seen)
+
+
+def _violated_now(work: Work, state: ServerState) -> Tensor | None:
+    """The violated shares [G, M] of the server's models; None if no weight depends on them."""
+    weighting, scorer = work.algorithm.weighting, work.problem.scorer
+    if scorer is None or not scorer.rows.count:
+        return None
+    if not (isinstance(weighting, ByValidity) and weighting.options.relative):
+        return None
+    return scorer.score(state.models).violation
 
 
 def _note_scores(
@@ -349,12 +381,18 @@ def _enough(work: Work, received: _Received, number: int) -> None:
     )
 
 
+def _cohort(work: Work, state: ServerState, received: _Received) -> RoundContext:
+    """The context of all clients with a usable update."""
+    clients = torch.tensor(received.order, dtype=torch.int64, device=work.pool.x.device)
+    return round_context(work, state, clients)
+
+
 def _aggregate(
-    work: Work, received: _Received, number: int
+    work: Work, state: ServerState, received: _Received, number: int
 ) -> tuple[Params | None, tuple[str, ...]]:
     """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
-    aggregate = algorithm.aggregate
+    aggregate = with_context(algorithm.aggregate, _cohort(work, state, received))
     if isinstance(aggregate, Krum) and aggregate.attackers:
         left = _attackers_left(aggregate, received)
         if left is None:
@@ -372,7 +410,7 @@ def _aggregate(
             )
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
-            received.weighty = received.peopled
+            received.has_weight = received.has_clients
             _count(received, aggregate.counted(received.fallback))
             return aggregate.finish(received.fallback), (
                 "no update has any weight under the rules: all were weighted without the rules",
@@ -399,11 +437,11 @@ def _count(received: _Received, counted: Tensor | None) -> None:
 def _attackers_left(krum: Krum, received: _Received) -> int | None:
     """How many of the usable updates may still be corrupt; None if Krum has no proof for that.
 
-    Of all clients at most `attackers` are corrupt, and one with an unusable update is one of them.
-    Clients that were excluded before the round may be honest. A corrupt client can therefore not
-    stop the training by an unusable update.
+    Of all clients at most `attackers` are corrupt, and one with an unusable update is one of them:
+    otherwise a corrupt client could stop the training by NaN. Outliers, and clients that did not
+    answer, may be honest: those who answered may still contain all attackers.
     """
-    left = krum.attackers - sum(client not in received.excluded for client in received.rejected)
+    left = krum.attackers - sum(is_unusable(reason) for reason in received.rejected.values())
     enough = left == 0 or len(received.order) >= 2 * left + 3
     return left if left >= 0 and enough else None
 
@@ -462,13 +500,14 @@ def _next_state(
             update, root(work.settings.seed, PRIVACY, state.round + 1, device=device)
         )
         before = dict(joints.get("server", {}))
-        models, memory = algorithm.server.apply(models, update, before)
+        server = with_context(algorithm.server, _cohort(work, state, received))
+        models, memory = server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(
-            received.weighty.all()
+            received.has_weight.all()
         ):  # a group without weight does not move: momentum must not move it
             models, memory = (
-                _where(received.weighty, models, state.models),
-                _where(received.weighty, memory, before),
+                _where(received.has_weight, models, state.models),
+                _where(received.has_weight, memory, before),
             )
         if memory:
             joints["server"] = memory
@@ -487,7 +526,7 @@ def _still(work: Work, received: _Received) -> tuple[str, ...]:
     alone = [
         names[client]
         for client, group in sorted(received.started.items())
-        if not bool(received.peopled[group])
+        if not bool(received.has_clients[group])
     ]
     if not alone:
         return ()

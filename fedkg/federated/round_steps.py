@@ -19,12 +19,13 @@ M constraints.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, Model, Params
 from fedkg.models.random_streams import Noise
@@ -86,6 +87,99 @@ class StartPoint:
         return self.variables if self.anchor is None else self.anchor
 
 
+class ClientMemory(Mapping[str, Tensor]):
+    """What is remembered of some clients, by name, each [C, ...]; read on demand.
+
+    Args:
+        rows: what is remembered of all clients.
+        clients: int64 [C], their positions.
+    """
+
+    def __init__(self, rows: Mapping[str, ClientRows], clients: Tensor) -> None:
+        self._rows, self._clients = rows, clients
+        self._read: dict[str, Tensor] = {}
+
+    @override
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._read:
+            self._read[name] = self._rows[name][self._clients]
+        return self._read[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundContext:
+    """What a step may know about the round and its clients; the same object for every step.
+
+    Local updates find it in `Setting.context`, terms in `Step.context`, and steps of the server,
+    which derive from `ReadsContext`, in their attribute `context`.
+
+    Attributes:
+        round: the number of the round, from 1.
+        population: N, the number of all clients.
+        clients: int64 [C], positions of the clients of the stack; for steps that handle all
+            updates together (`ServerStep.apply`, `AggregationRule.begin` and `finish`), of the
+            cohort.
+        samples: int64 [C], the number of samples of each.
+        steps: int64 [C], the number of local steps of each.
+        memory: what is remembered of each client, by name, each [C, ...]; empty at the server,
+            because it stays at the clients.
+        shared: what the server keeps for all clients, see `LocalUpdate.shared`.
+    """
+
+    round: int
+    population: int
+    clients: Tensor
+    samples: Tensor
+    steps: Tensor
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+
+    @property
+    def participation(self) -> float:
+        """The share of all clients that are here, 0 .. 1."""
+        return len(self.clients) / self.population
+
+    def first(self, count: int) -> RoundContext:
+        """The context of the first clients of the stack."""
+        if count == len(self.clients):
+            return self
+        memory = {name: self.memory[name][:count] for name in self.memory}
+        return replace(
+            self,
+            clients=self.clients[:count],
+            samples=self.samples[:count],
+            steps=self.steps[:count],
+            memory=memory,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsContext:
+    """Base of weighting, grouping and aggregation rules and server steps that read the context.
+
+    Attributes:
+        context: set by the round before each call; None outside of a round.
+    """
+
+    context: RoundContext | None = field(default=None, repr=False, compare=False)
+
+
+AnyStep = TypeVar("AnyStep")
+
+
+def with_context(step: AnyStep, context: RoundContext) -> AnyStep:
+    """The step with the context, if it reads one."""
+    return replace(step, context=context) if isinstance(step, ReadsContext) else step
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
     """What stays the same during the local steps of a stack.
@@ -98,6 +192,7 @@ class Setting:
         steps: int64 [C], the number of steps of each client.
         rate: the learning rate of the round, one number for all clients or float64 [C].
         start: where the clients begin.
+        context: the same for steps that know neither state nor start.
     """
 
     state: ServerState
@@ -107,6 +202,7 @@ class Setting:
     steps: Tensor
     rate: float | Tensor
     start: StartPoint
+    context: RoundContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,6 +231,7 @@ class Step:
         expected: [C], the expected number of samples in a minibatch if samples belong to it by
             chance; otherwise None.
         autocast: the data type of the model's answer in mixed precision; None for full precision.
+        context: the round and what is remembered of the clients; None outside of a round.
     """
 
     model: Model
@@ -152,6 +249,7 @@ class Step:
     output: Tensor | None = None
     expected: Tensor | None = None
     autocast: torch.dtype | None = None
+    context: RoundContext | None = None
 
     def mean(self, values: Tensor) -> Tensor:
         """Per client the mean [C] of per-sample values [C, B], without the padding."""
@@ -484,13 +582,13 @@ class AggregationRule(Protocol):
     """
 
     @property
-    def needs_root(self) -> bool:
-        """Whether it compares updates with one from the server's data, `Problem.root`."""
+    def needs_server_update(self) -> bool:
+        """Whether it compares updates with one from the server's data, `Problem.server_data`."""
         ...
 
-    def begin(self, models: Params, root: Params | None) -> Any:
-        """An empty fold, for the server's models [G, ...]; root: the server's own update [1, ...],
-        where needed.
+    def begin(self, models: Params, server_update: Params | None) -> Any:
+        """An empty fold, for the server's models [G, ...]; `server_update` [1, ...] is the update
+        from the server's own data, where needed.
         """
         ...
 

@@ -81,6 +81,8 @@ class Settings:
             `fedkg.federated.client.wire_precision`; None: unchanged.
         secure_aggregation: the server learns the sum of the updates alone, see
             `fedkg.deploy.secure_aggregation`; needs real sites (``sites=`` of `train`).
+        scores_at_sites: each client scores the model that it has after its update, with the layers
+            that it keeps for itself, and tells the result. Nothing checks that it is true.
         measure: evaluate the rules for the updates even if the algorithm does not use the result,
             so that the violation rate is known.
 
@@ -108,6 +110,7 @@ class Settings:
     precision: Precision = "float32"
     wire: Wire | None = None
     secure_aggregation: bool = False
+    scores_at_sites: bool = False
     measure: bool = True
 
     def __post_init__(self) -> None:

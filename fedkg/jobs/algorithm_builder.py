@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
+from fedkg._internal.own_code import load_object
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
 from fedkg.federated.algorithms import pcfedavg
@@ -28,6 +30,7 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
+from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
@@ -63,6 +66,8 @@ def build_algorithm(
     Raises:
         JobError: the algorithm keeps the model's head private, but the model does not define one.
     """
+    if section.path is not None:
+        return _own_algorithm(name, section.path, section.options)
     if section.agents is not None:
         return replace(_agents(section, section.agents, scoring, sets), name=name)
     layers = () if section.private is None else _private_layers(section.private, model, head)
@@ -87,6 +92,29 @@ def build_algorithm(
         else _personal_model(section, section.personal, start),
         pooled=section.exchange == "data",
     )
+
+
+def _own_algorithm(name: str, path: str, options: Mapping[str, Any]) -> Algorithm:
+    """The algorithm of a user's function. `Any`: its keyword arguments."""
+    made = _call(path, options, f"algorithms.{name}.path")
+    if not isinstance(made, Algorithm):
+        raise JobError(
+            f"algorithms.{name}.path: {path} does not return an algorithm",
+            expected="a fedkg.federated.Algorithm",
+            received=type(made).__name__,
+        )
+    return replace(made, name=name)
+
+
+def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
+    """What a user's function returns. `Any`: its keyword arguments and its result."""
+    try:
+        return load_object(path, field)(**options)
+    except TypeError as error:
+        raise JobError(
+            f"{field}: {path} does not accept `options`",
+            received=f"{', '.join(options) or 'none'}: {error}",
+        ) from error
 
 
 def _agents(
@@ -149,13 +177,13 @@ def _start(
 
 
 def _exclusion(exclude: said.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
-    if exclude is None or exclude.properties is None or inferred is None:
-        return None
-    return PropertyExclusion(
-        properties=inferred.own,
-        threshold=exclude.properties.threshold,
-        least=exclude.properties.least,
-    )
+    match exclude:
+        case said.Exclude(answers=said.OutlyingAnswers(threshold=threshold, least=least)):
+            return AnswerExclusion(threshold=threshold, least=least)
+        case said.Exclude(properties=said.OutlyingProperties(threshold=threshold, least=least)):
+            if inferred is not None:
+                return PropertyExclusion(properties=inferred.own, threshold=threshold, least=least)
+    return None
 
 
 def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> BeforeRound:
@@ -243,7 +271,11 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
             return BySamples(options=options)
         case "scfa":
             options = replace(
-                options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
+                options,
+                combine=scoring.combine,
+                beta=scoring.beta,
+                graded=scoring.graded,
+                relative=scoring.relative,
             )
             rule = ByScore if section.is_robust_scfa else ByValidity
             return rule(on_all_invalid=scoring.on_all_invalid, options=options)
@@ -263,6 +295,9 @@ def _aggregate(aggregate: said.Aggregate, *, scored: bool) -> AggregationRule:
             return Krum(attackers=attackers, keep=keep, scored=scored)
         case said.Aggregate(fltrust=said.NoSettings()):
             return TrustedMean(scored=scored)
+        case said.Aggregate(own=said.Own(path=path, options=options)):
+            rule: AggregationRule = _call(path, options, "aggregate")
+            return rule
         case _:
             return WeightedMean()
 

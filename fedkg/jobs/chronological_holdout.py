@@ -150,6 +150,6 @@ def consecutive_traces(timing: Timing, horizon: int, most: int) -> Index | None:
 
 def _reads_views(bank: Bank, views: Sequence[int]) -> bool:
     """Whether a bank reads one of these views of the contract."""
-    from fedkg.evaluation.column_reads import reads
+    from fedkg.pack.bank import reads
 
     return any(bool(np.isin(read, views).any()) for _, read, _ in reads(bank))

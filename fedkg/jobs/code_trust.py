@@ -1,19 +1,21 @@
 """Find the code that a job imports without importing it, and reject it unless the caller trusts it.
 
-A job file is data, except for `model.path`, which names a Python object. Importing that object runs
-code with the user's rights, so nobody should train a job of unknown origin before reading the code.
+A job file is data, except for Python objects that it names: models (`model.path`), algorithms and
+aggregation rules (`path`) and data sets (`data.set`). Importing them runs code with the user's
+rights, so nobody should train a job of unknown origin before reading the code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from fedkg.errors import UsageError
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import plan_trials
 
 FIELD = "model.path"
-"""The only field of a job that names code."""
+"""The field of a job that names a model in code; trials may compare several."""
 
 MAX_SHOWN = 5
 """Imports that an error message lists; `fedkg inspect` lists all."""
@@ -25,7 +27,16 @@ def list_imports(job: Job) -> tuple[str, ...]:
     each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job.
     """
     compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
-    named = (job.model.path, *(value for fields in compared for value in fields.get(FIELD, ())))
+    known = (site.knowledge for site in job.sites.values() if site.knowledge is not None)
+    own = job.algorithms.values()
+    steps = [(one.path, one.aggregate.own.path if one.aggregate.own else None) for one in own]
+    named = (
+        job.model.path,
+        job.data.set if ":" in (job.data.set or "") else None,
+        *(path for paths in steps for path in paths),
+        *(value for fields in compared for value in fields.get(FIELD, ())),
+        *(one.architecture.get("path") for one in known),
+    )
     return tuple(dict.fromkeys(str(path) for path in named if path is not None))
 
 
@@ -48,9 +59,34 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
         listed = [f"`{path}`" for path in found]
         more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
         raise UsageError(
-            f"this job runs Python code: {FIELD} imports {', '.join(listed[:MAX_SHOWN])}{more}",
+            f"this job runs Python code: it imports {', '.join(listed[:MAX_SHOWN])}{more}",
             expected="your consent to run that code with your rights",
             help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add "
             "--trust-code "
             "(in Python: trust_code=True)",
         )
+
+
+def list_files(job: Job) -> tuple[Path, ...]:
+    """The Python file that a job imports, for other computers: none or one.
+
+    Raises:
+        JobError: the job names a module of an installed package, which other computers may lack, or
+            compares several modules.
+    """
+    if FIELD in job.compare or (job.corrupt is not None and FIELD in job.corrupt.compare):
+        raise JobError(
+            f"compare.{FIELD}: sites run one module of their own",
+            help=f"set `{FIELD}`, and compare `model.options`",
+        )
+    found = []
+    for text in list_imports(job):
+        place, _, _ = text.rpartition(":")
+        if not place.endswith(".py"):
+            raise JobError(
+                f"{FIELD}: {text} names an installed package, which sites may not have",
+                expected="a file, such as net.py:Net",
+                help="copy what the model needs into one file next to the job",
+            )
+        found.append(Path(place))
+    return tuple(found)

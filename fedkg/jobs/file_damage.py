@@ -21,7 +21,7 @@ from fedkg.jobs.folder import (
     RunFolder,
 )
 
-FROM_CHECKPOINTS = (*FINAL_TABLES, "privacy.csv", "constants.csv")
+FROM_CHECKPOINTS = (*FINAL_TABLES, "knowledge.csv", "privacy.csv", "constants.csv")
 """Tables that fedkg can rebuild from the last checkpoint of each trial."""
 
 FROM_TABLES = (RESULTS, THEORY, REPORT)

@@ -71,6 +71,10 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "exclusions.csv": (
         *("trial", "round", "client", "state", "decided_by", "reason", "since", "rounds", "help"),
     ),
+    "rule_changes.csv": (
+        *("trial", "round", "time", "pack", "previous"),
+        *("confirmed", "not_confirmed", "difference"),
+    ),
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
         *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
@@ -89,6 +93,10 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "not_evaluated",
         "reason",
         "example",
+    ),
+    "knowledge.csv": (
+        *("trial", "client", "test_rows", "figure", "model", "violation", "predicted"),
+        *("knowledge", "contained", "masked"),
     ),
     "forecasts.csv": (
         "trial",
@@ -157,6 +165,10 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
 
 FINAL_TABLES = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
 """Growing files that a trial writes at its end."""
+
+RULE_CHANGES = "rule_changes.csv"
+"""Changes of the rules between two rounds of a federation, by their first round; absent if there is
+none. `pack-DIGEST.fkgpack` are the rules before."""
 
 CHECKSUM_KEY = "checksums.key"
 """The key of a protected run's file checksums.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
 
+from fedkg._internal.own_code import load_object
 from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as said
 from fedkg.models import (
@@ -124,15 +123,9 @@ def _import_module(
     path: str, sample: tuple[int, ...], options: dict[str, Any], outputs: int
 ) -> Model:
     """The module at ``package.file:Name`` or ``net.py:Name``. `Any`: options from the job."""
-    place, _, name = path.rpartition(":")
-    if place.endswith(".py"):
-        made = getattr(_load_file(Path(place)), name, None)
-        if not callable(made):
-            raise JobError(
-                f"model.path: {place} has no callable `{name}`",
-                help="name a class or function that builds the module, such as net.py:Net",
-            )
-        model = TorchModule(build=lambda: made(**options), sample=sample)
+    if path.rpartition(":")[0].endswith(".py"):
+        made = load_object(path, "model.path")
+        model = TorchModule(build=partial(made, **options), sample=sample)
     else:
         model = load_torch_module(path, sample, **options)
     answered = model.apply(
@@ -145,25 +138,3 @@ def _import_module(
             help="fedkg calls the module with `model.options`",
         )
     return model
-
-
-def _load_file(path: Path) -> object:
-    """Load a Python file as a module; later calls return the same module, as imports do."""
-    name = f"fedkg_job_{path.stem}_{abs(hash(str(path)))}"
-    if name in sys.modules:
-        return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None or not path.is_file():
-        raise JobError(
-            f"model.path: file {path} does not exist", help="paths are relative to the job file"
-        )
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # dataclasses look up their module here while it runs
-    try:
-        found.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises when it is loaded
-        del sys.modules[name]
-        raise JobError(
-            f"model.path: {path} cannot be loaded: {error}", help="check that `python FILE` works"
-        ) from error
-    return module

@@ -94,6 +94,22 @@ def reproduce(
     second = RunFolder(
         repeat_run(first.path, place, on_event=on_event, trust_code=trust_code).folder
     )
+    found, compared = compare_runs(first, second)
+    return Reproduction(
+        folder=second.path,
+        differences=tuple(found[:MAX_DIFFERENCES]),
+        more=max(0, len(found) - MAX_DIFFERENCES),
+        compared=compared,
+        environment_changes=environment_changes,
+    )
+
+
+def compare_runs(first: RunFolder, second: RunFolder) -> tuple[list[str], int]:
+    """Compare the tables of two finished runs cell by cell, and their last models bit by bit.
+
+    Returns:
+        The differences, and the number of compared figures and models.
+    """
     found, compared = [], 0
     for name in CSV_FIELDS:
         before, now = first.rows(name), second.rows(name)
@@ -102,13 +118,7 @@ def reproduce(
     for entry in first.read_json(TRIALS):
         compared += 1
         found += list(_model_differences(first, second, entry["id"]))
-    return Reproduction(
-        folder=second.path,
-        differences=tuple(found[:MAX_DIFFERENCES]),
-        more=max(0, len(found) - MAX_DIFFERENCES),
-        compared=compared,
-        environment_changes=environment_changes,
-    )
+    return found, compared
 
 
 def _environment_changes(environment: dict[str, Any]) -> Iterator[str]:

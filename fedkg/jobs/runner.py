@@ -22,6 +22,7 @@ from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.code_trust import require_trust
+from fedkg.jobs.comparison.injection import describe_injection
 from fedkg.jobs.comparison.privacy_noise_diagnosis import explain_lost_training, protected_trials
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
@@ -98,6 +99,10 @@ class Run:
     sentences: tuple[str, ...]
     report: Path | None
     notes: tuple[str, ...] = ()
+
+
+class RulesChange(Exception):
+    """The rules change before the next round: `resume` continues the run with the new ones."""
 
 
 def run_job(
@@ -378,6 +383,8 @@ class _Runner:
                         records[config.id] |= {"done": True, "rounds": done}
                         self.folder.write_json(TRIALS, list(records.values()))
             return self._finish(report)
+        except RulesChange:
+            raise
         except KeyboardInterrupt as error:
             with suppress(KeyboardInterrupt, OSError):  # Ctrl-C twice, or a full disk
                 self.emit(Event(kind="stopped", message="stopped; --resume continues the run"))
@@ -503,6 +510,9 @@ class _Runner:
                 for row, counts in zip(clients, by_site, strict=True)
             }
             self.emit(replace(now, values=values, sites=sites, rules=by_rule))
+            if self.experiment.end_round(record) and not last:
+                save_state(self.folder, config.id, state)
+                raise RulesChange
         assert state is not None
         final = _final_rows(config, trial, deployed, seen, state)
         for name, rows in final.items():
@@ -597,7 +607,8 @@ class _Runner:
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
-        ended = tuple(name for name in ("privacy.csv", "causes.csv") if self.folder.rows(name))
+        optional = ("privacy.csv", "causes.csv", "knowledge.csv")
+        ended = tuple(name for name in optional if self.folder.rows(name))
         for name in (*FINAL_TABLES, *ended, *(("constants.csv",) if observed else ())):
             self.folder.rewrite(
                 name, [row for row in self.folder.rows(name) if row["trial"] != config.id]
@@ -614,6 +625,7 @@ class _Runner:
             target,
             sites,
             self.experiment.measure,
+            self.folder.rows("knowledge.csv"),
         )
         unknown = unevaluated_rules.find_unevaluated(
             *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
@@ -632,6 +644,7 @@ class _Runner:
             ),
             *describe_comparison(results, target),
             *describe_local_training(results),
+            *describe_injection(results),
             *describe_forecasts(self.configs, self.folder.rows("forecasts.csv")),
             *unevaluated_rules.describe_unevaluated(unknown),
         ]

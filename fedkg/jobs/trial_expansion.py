@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,16 +111,17 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
 
 
 def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
-    """All trials of a job, followed by the local baselines.
+    """All trials of a job, followed by the plain controls and the local baselines.
 
-    A baseline trains every site alone, once per setting without corruption and attacks. fedkg
-    skips it if
-    `evaluation.local_baseline` is false, or if a trial of the setting exchanges nothing anyway.
-    Raises JobError as `expand_trials` does.
+    A control trains a setting with injected knowledge again without it, unless the job does so
+    anyway or `model.inject.control` is false. A baseline trains every site alone, once per setting
+    without corruption and attacks. fedkg skips it if `evaluation.local_baseline` is false, or if a
+    trial of the setting exchanges nothing anyway. Raises JobError as `expand_trials` does.
     """
     configs = expand_trials(job)
+    controls = _plain_controls(job, configs)
     if not job.evaluation.local_baseline:
-        return configs
+        return (*configs, *controls)
     scenarios: dict[tuple[tuple[str, str], ...], list[TrialConfig]] = {}
     for config in configs:
         if config.corrupt is None and config.job.simulation.attacks.changes == "none":
@@ -130,7 +131,29 @@ def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
         for found in scenarios.values()
         if all(algorithm_section(config.job).exchange != "none" for config in found)
     ]
-    return (*configs, *(_local_baseline(job, config) for config in firsts))
+    return (*configs, *controls, *(_local_baseline(job, config) for config in firsts))
+
+
+INJECT = "model.inject"
+"""The field that injects knowledge."""
+
+
+def _plain_controls(job: Job, configs: Sequence[TrialConfig]) -> list[TrialConfig]:
+    """The trials without knowledge that the job does not list itself."""
+    found: dict[str, TrialConfig] = {}
+    for config in configs:
+        inject = config.job.model.inject
+        if inject is None or not inject.control or INJECT in job.compare:
+            continue
+        varied = {
+            field: value
+            for field, value in config.varied.items()
+            if not field.startswith(f"{INJECT}.")
+        }
+        chosen = {**varied, INJECT: False, "algorithm": config.algorithm}
+        control = _make_config(_with_values(job, chosen), chosen, config.seed, config.corrupt)
+        found.setdefault(control.id, replace(control, baseline=True))
+    return list(found.values())
 
 
 def trial_title(config: TrialConfig) -> str:
@@ -204,6 +227,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         mixed_precision=training.precision != "float32",
         compressed_updates=training.wire is not None,
         attack=job.simulation.attacks.changes,
+        attackers_are_majority=2 * job.simulation.attacks.count(sites) > sites > 0,
         secure_aggregation=training.secure_aggregation and algorithm.exchange != "none",
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
@@ -246,6 +270,8 @@ def _with_values(job: Job, values: Mapping[str, Value], where: str = "compare") 
         place[last] = (
             {**before, "by": value}
             if field == "augment" and isinstance(value, str) and isinstance(before, dict)
+            else before
+            if field == INJECT and value is True and isinstance(before, dict)
             else value
         )
     try:
@@ -313,13 +339,6 @@ def _check_names(job: Job) -> None:
             expected=", ".join(job.sites) or "a name from `sites` (list the sites in the job)",
             received=job.corrupt.site,
         )
-    strangers = [site for site in job.simulation.attacks.sites if site not in job.sites]
-    if job.sites and strangers:
-        raise JobError(
-            "simulation.attacks.sites: unknown site",
-            expected=", ".join(list(job.sites)[:10]),
-            received=", ".join(strangers),
-        )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
         raise JobError(
             "training: give either `local_epochs` or `local_steps`",
@@ -334,6 +353,11 @@ def _check_names(job: Job) -> None:
             "sites: some sites have a `table` and others do not",
             received=f"without: {', '.join(missing)}",
             help="give every site a `table`, or remove all of them and set `data.path`",
+        )
+    trusting = [name for name, site in job.sites.items() if site.trust is not None]
+    if trusting and job.injection is None:
+        raise JobError(
+            f"sites.{trusting[0]}.trust: nothing is injected", help="set `model: {inject: true}`"
         )
     if job.data.set is not None:
         _check_data_set_sites(job)

@@ -49,6 +49,10 @@ FIELD_USES: Mapping[str, tuple[str, Callable[[TrialConfig], bool]]] = {
         "`weighting: scfa`",
         lambda config: algorithm_section(config.job).weighting == "scfa",
     ),
+    "scoring.relative": (
+        "`weighting: scfa`",
+        lambda config: algorithm_section(config.job).weighting == "scfa",
+    ),
     "scoring.beta": (
         "`weighting: scfa`",
         lambda config: algorithm_section(config.job).weighting == "scfa",
@@ -96,6 +100,6 @@ def find_untrained_algorithms(job: Job, configs: Sequence[TrialConfig]) -> tuple
 def _mines_properties(config: TrialConfig) -> bool:
     section = algorithm_section(config.job)
     fedstl = section.grouping.fedstl
-    return section.exclude is not None or (
+    return section.excluded_by == "properties" or (
         fedstl is not None and bool(fedstl.weight or fedstl.clusters > 1)
     )

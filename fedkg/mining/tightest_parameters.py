@@ -311,7 +311,7 @@ class _Search:
         )
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
         self.fixed = fixed
-        self.told: tuple[Tensor, Tensor] | None = (
+        self.last_evaluation: tuple[Tensor, Tensor] | None = (
             None  # the last evaluated values, and the robustness of each trace
         )
         for place, value in fixed.items():
@@ -568,7 +568,7 @@ class _Search:
             -1
         )
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
-        told = whole & (count > 0) & (not self.pick.noisy)
+        is_reported = whole & (count > 0) & (not self.pick.noisy)
         return MiningResult(
             names=tuple(parameter.name for parameter in self.parameters),
             units=tuple(parameter.unit for parameter in self.parameters),
@@ -577,8 +577,8 @@ class _Search:
             chosen=self.chosen,
             fits=self.fits,
             traces=count,
-            satisfied=torch.where(told, share, math.nan),
-            robustness=torch.where(told, worst, math.nan),
+            satisfied=torch.where(is_reported, share, math.nan),
+            robustness=torch.where(is_reported, worst, math.nan),
         )
 
     def verdicts(self, param: int | None = None, number: float = math.nan) -> Tensor:
@@ -645,23 +645,23 @@ class _Search:
         if target is not None or param is not None:
             return self._evaluate(target, param, number)
         filled = self._filled()
-        if self.told is None or not torch.equal(self.told[0], filled):
-            self.told = (filled, self._evaluate(None, None, number))
-        return self.told[1]
+        if self.last_evaluation is None or not torch.equal(self.last_evaluation[0], filled):
+            self.last_evaluation = (filled, self._evaluate(None, None, number))
+        return self.last_evaluation[1]
 
     def _evaluate(self, target: int | None, param: int | None, number: float) -> Tensor:
         clients, samples, steps = self.given.shape
         numbers, which = self.windows()
         device = self.values.device
-        told = [
+        step_windows = [
             Steps(count=steps, numbers=row.tolist(), param=param, number=number, device=device)
             for row in numbers.T
         ]
         if self.slots is not None:
             try:
-                return torch.from_numpy(self._looped(self.slots, told, which, target)).reshape(
-                    clients, samples
-                )
+                return torch.from_numpy(
+                    self._looped(self.slots, step_windows, which, target)
+                ).reshape(clients, samples)
             except NoProgram:
                 self.slots = None
         leaf = (
@@ -669,7 +669,7 @@ class _Search:
             if target is None
             else levels_of(self.given.formula, self._reading(), target, steps)
         )
-        rows = [evaluate_first_step(self.given.formula, leaf, one) for one in told]
+        rows = [evaluate_first_step(self.given.formula, leaf, one) for one in step_windows]
         laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(
             -1, clients, samples
         )
@@ -678,7 +678,11 @@ class _Search:
         ]
 
     def _looped(
-        self, slots: Numbers, told: Sequence[Steps], which: NDArray[np.int64], target: int | None
+        self,
+        slots: Numbers,
+        step_windows: Sequence[Steps],
+        which: NDArray[np.int64],
+        target: int | None,
     ) -> Numbers:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
         from fedkg.kernels.formula_kernel import first_numbers
@@ -699,7 +703,7 @@ class _Search:
                 else None
             )
 
-        for row, steps in enumerate(told):
+        for row, steps in enumerate(step_windows):
             lowering = Lowering(
                 steps, None if target is None else slope, target=target, always=ALWAYS
             )

@@ -16,6 +16,7 @@ from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.exclusions import summarise_exclusions
 from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.sweep.stored_plan import is_sweep
+from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
@@ -172,7 +173,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         else "from a single seed, so chance affects them.",
         "target_note": _target_note(records),
         "alone_note": LOCAL_MODELS_NOTE
-        if any(result.baseline for result in records.results)
+        if any(result.baseline and result.preset == BASELINE for result in records.results)
         else "",
         "measure_note": MEASURE_NOTES[measure.name].format(events=plural_event(records.event)),
         "detects": measure.name == "f1",
@@ -191,6 +192,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),
         "exclusions": summarise_exclusions(records.exclusions),
+        "rule_changes": records.rule_changes,
         "weights_note": ", mean over seeds" if seeds > 1 else "",
         "sites_apart": site_tables(records, found),
         "theory": theory_tables(records.theory),
@@ -228,6 +230,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("learning", "Learning", context["learning"]),
         ("violations", "Violations", context["violations"] or context["not_evaluated"]),
         ("weights", "Weights", context["weights"]),
+        ("rule-changes", "Rule changes", context["rule_changes"]),
         ("exclusions", "Missing updates", context["exclusions"]),
         ("rules", "Violated rules", context["rules"]),
         ("theory", "Theory", context["theory"]),

@@ -273,6 +273,7 @@ class RunRecords:
     checks: tuple[CheckRow, ...] = ()
     privacy: tuple[Mapping[str, str], ...] = ()
     exclusions: tuple[Mapping[str, str], ...] = ()
+    rule_changes: tuple[Mapping[str, str], ...] = ()
     splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
     split_note: str = ""
     rule_texts: dict[str, str] = field(default_factory=dict)
@@ -322,6 +323,7 @@ def read_run(folder: Path) -> RunRecords:
         causes=tuple(_row(CauseRow, line) for line in files.rows("causes.csv")),
         privacy=tuple(files.rows("privacy.csv")),
         exclusions=tuple(files.rows("exclusions.csv")),
+        rule_changes=tuple(files.rows("rule_changes.csv")),
         checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),
         results=tuple(result_of(row) for row in results.get("rows", ())),
         sentences=tuple(results.get("sentences", ())),

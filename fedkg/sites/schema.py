@@ -466,6 +466,14 @@ class Settings(_Part):
     learning_rate: float | None = Field(default=None, description="Learning rate of this site.")
     local_epochs: int | None = Field(default=None, description="Local epochs of this site.")
     batch: int | None = Field(default=None, description="Minibatch size of this site.")
+    knowledge: str | tuple[str, ...] | dict[str, Any] | None = Field(
+        default=None,
+        description="Knowledge of this site alone, as `sites.NAME.knowledge` of a job; paths are "
+        "relative to the sites file.",
+    )
+    trust: float | str | None = Field(
+        default=None, description="This site's trust in predictions: a share, or `cross_validate`."
+    )
 
 
 class Site(_Part):

@@ -19,15 +19,9 @@ import sparql_suite
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
-    BankRows,
-    GraphVerdict,
-    PartOutcome,
-    Refusal,
-    placement_of,
-)
 from fedkg_compiler.frontends.shacl.bind import ShapesBinder
 from fedkg_compiler.frontends.sparql.query_binder import QueryBinder
+from fedkg_compiler.ir import BankRows, GraphVerdict, PartOutcome, Refusal, placement_of
 
 HERE = Span(file="q.rq", line=2, column=1, end_line=2, end_column=4)
 SHAPES = """@prefix : <https://x.org/p#> . @prefix sh: <http://www.w3.org/ns/shacl#> .

@@ -20,6 +20,8 @@ Pull = Callable[[int, int, Array], Array]
 """A term to add to the gradient in round 1, 2, ... at a client at w [P]."""
 Walk = Callable[[Federation, int, int, Array, Extra | None], Array]
 """Local training of a client from w."""
+Send = Callable[[int, int, Array, Array], Array]
+"""What a client sends in round 1, 2, ... instead of its honest update [P] of the model [P]."""
 Project = Callable[[int, Array], Array]
 """The nearest point of a client's set."""
 
@@ -30,6 +32,37 @@ def descend(f: Federation, number: int, k: int, w: Array, extra: Extra | None = 
         g = f.gradient(w, x, y)
         w = w - f.rate_of(number, k) * (g if extra is None else g + extra(w))
     return w
+
+
+def honest(number: int, k: int, w: Array, update: Array) -> Array:
+    """The honest update."""
+    return update
+
+
+def attack(kind: str, attackers: Sequence[int], first: int, model: Array) -> Send:
+    """Attacks on updates from round `first` on; `model` [P] is what a poisoned update leads to."""
+    last: dict[int, Array] = {}
+
+    def send(number: int, k: int, w: Array, update: Array) -> Array:
+        if k not in attackers:
+            return update
+        if kind == "replayed_update":  # the last honest update before the attack, or else the first
+            if number < first or k not in last:
+                last[k] = update
+            return last[k]
+        if number < first:
+            return update
+        changed = {"scaled_update": 10 * update, "sign_flipped_update": -update}
+        return changed.get(kind, model - w)
+
+    return send
+
+
+def _updates(
+    f: Federation, number: int, cohort: Sequence[int], w: Array, send: Send
+) -> list[Array]:
+    """What the clients of a round send."""
+    return [send(number, k, w, descend(f, number, k, w) - w) for k in cohort]
 
 
 def momentum_descent(momentum: float, decay: float) -> Walk:
@@ -74,6 +107,7 @@ def fedavg(
     mu: float = 0.0,
     pull: Pull | None = None,
     walk: Walk = descend,
+    send: Send = honest,
 ) -> list[Round]:
     """McMahan et al. 2017, algorithm 1; with mu above 0 FedProx (Li et al. 2020, algorithm 2)."""
     [w], rounds = models, []
@@ -84,7 +118,8 @@ def fedavg(
             def extra(v: Array, number: int = number, k: int = k, r: Array = received) -> Array:
                 return mu * (v - r) + (0 if pull is None else pull(number, k, v))
 
-            ends[k] = walk(f, number, k, received, extra)
+            update = walk(f, number, k, received, extra) - received
+            ends[k] = received + send(number, k, received, update)
         w = received + sum(alpha[k] * (ends[k] - received) for k in cohort)
         rounds.append(Round(models=w[None], alpha=alpha))
     return rounds
@@ -114,6 +149,7 @@ class Scoring:
     hard_tolerance: float = 0.0
     soft_tolerance: float = 0.05
     on_all_invalid: str = "skip"
+    relative: bool = False
 
     def score(self, rules: Rules, shares: Array) -> float:
         """s_k of a model that violates the constraints on these shares of the rows, [M].
@@ -133,6 +169,16 @@ class Scoring:
             s = float(np.prod(known) if self.combine == "product" else min(known, default=1.0))
             s = float("nan") if not known else s
         return float(s**self.beta)
+
+    def factor(self, rules: Rules, end: Array, w: Array) -> float:
+        """The score of a client's model, 1 if it has none; relative: divided by that of the current
+        model w, at most 1.
+        """
+        s, now = (self.score(rules, rules.shares(one)) for one in (end, w))
+        s, now = (1.0 if np.isnan(one) else one for one in (s, now))
+        if not self.relative:
+            return s
+        return min(1.0, s / now) if now > 0 else 1.0
 
 
 def scfa(
@@ -154,8 +200,7 @@ def scfa(
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
         ends = {k: walk(f, number, k, w, lambda v, received=w: mu * (v - received)) for k in cohort}
-        s = {k: scoring.score(rules, rules.shares(ends[k])) for k in cohort}
-        raw = {k: f.sizes[k] * (1.0 if np.isnan(s[k]) else s[k]) for k in cohort}
+        raw = {k: f.sizes[k] * scoring.factor(rules, ends[k], w) for k in cohort}
         if sum(raw.values()) == 0:
             if scoring.on_all_invalid == "error":
                 raise AllInvalid
@@ -504,11 +549,13 @@ def _equal(cohort: Sequence[int]) -> dict[int, float]:
     return {k: 1 / len(cohort) for k in cohort}
 
 
-def trimmed_mean(f: Federation, models: Array, cohorts: Cohorts, trim: float) -> list[Round]:
+def trimmed_mean(
+    f: Federation, models: Array, cohorts: Cohorts, trim: float, send: Send = honest
+) -> list[Round]:
     """Yin et al. 2018, definition 2; a trim of 1/2 is the median of definition 1."""
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
-        updates = [descend(f, number, k, w) - w for k in cohort]
+        updates = _updates(f, number, cohort, w, send)
         update = np.zeros_like(w)
         for place in range(len(w)):
             values = sorted(u[place] for u in updates)
@@ -529,16 +576,15 @@ def robust_scfa(
     robust: str,
     attackers: int = 0,
     keep: int | None = None,
+    send: Send = honest,
 ) -> list[Round]:
     """Robust SCFA, which is fedkg's own: ``w + sum_k a_k s_k u_k`` with the shares a_k and the
     updates u_k of `robust`, ``krum`` (with keep: multi-Krum) or ``fltrust``.
     """
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
-        ends = [descend(f, number, k, w) for k in cohort]
-        updates = [end - w for end in ends]
-        scores = [scoring.score(rules, rules.shares(end)) for end in ends]
-        scores = [1.0 if np.isnan(s) else s for s in scores]
+        updates = _updates(f, number, cohort, w, send)
+        scores = [scoring.factor(rules, w + u, w) for u in updates]
         if sum(scores) == 0:
             if scoring.on_all_invalid == "error":
                 raise AllInvalid
@@ -571,7 +617,12 @@ def robust_scfa(
 
 
 def krum(
-    f: Federation, models: Array, cohorts: Cohorts, attackers: int, keep: int | None
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    attackers: int,
+    keep: int | None,
+    send: Send = honest,
 ) -> list[Round]:
     """Blanchard et al. 2017, section 4: scores by the K - f - 2 nearest others.
 
@@ -579,7 +630,7 @@ def krum(
     """
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
-        updates = [descend(f, number, k, w) - w for k in cohort]
+        updates = _updates(f, number, cohort, w, send)
         count = len(updates)
         nearest = max(1, count - attackers - 2)
         scores = []
@@ -594,7 +645,7 @@ def krum(
     return rounds
 
 
-def fltrust(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
+def fltrust(f: Federation, models: Array, cohorts: Cohorts, send: Send = honest) -> list[Round]:
     """Cao et al. 2021, algorithm 2.
 
     Updates are rescaled to the length of the server's and weighted by the positive part of their
@@ -608,7 +659,7 @@ def fltrust(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
         own = v - w
         trust, total = {}, np.zeros_like(w)
         for k in cohort:
-            u = descend(f, number, k, w) - w
+            u = send(number, k, w, descend(f, number, k, w) - w)
             cosine = u @ own / (np.linalg.norm(u) * np.linalg.norm(own))
             trust[k] = max(0.0, cosine)
             total += trust[k] * np.linalg.norm(own) / np.linalg.norm(u) * u

@@ -158,6 +158,7 @@ def test_scfa(
     combine=st.sampled_from(["mean", "product", "min"]),
     beta=st.sampled_from([1.0, 2.0]),
     graded=st.booleans(),
+    relative=st.booleans(),
     on_all_invalid=st.sampled_from(["skip", "fedavg", "error"]),
 )
 @settings(FEW, max_examples=tries(40).max_examples)
@@ -174,6 +175,7 @@ def test_robust_scfa(
     combine: Any,
     beta: float,
     graded: bool,
+    relative: bool,
     on_all_invalid: Any,
     worker_pool: WorkerPool,
 ) -> None:
@@ -187,7 +189,12 @@ def test_robust_scfa(
         of_chances if federation.loss == "logistic" else of_numbers,
         np.random.default_rng(federation.seed),
     )
-    options: dict[str, Any] = {"beta": beta, "graded": graded, "on_all_invalid": on_all_invalid}
+    options: dict[str, Any] = {
+        "beta": beta,
+        "graded": graded,
+        "relative": relative,
+        "on_all_invalid": on_all_invalid,
+    }
     aggregate = Krum(attackers=attackers, keep=keep) if robust == "krum" else TrustedMean()
     algorithm = product.robust_scfa(aggregate=aggregate, score=combine, **options)
     start = start_of(federation)

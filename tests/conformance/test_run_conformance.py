@@ -50,6 +50,7 @@ class Case:
         scoring: of the job.
         rules: text after the generated ones.
         models: how many the server holds.
+        simulation: of the job.
         home: where the state stores private parts of clients.
         tolerance: relative to the largest parameter.
     """
@@ -57,6 +58,7 @@ class Case:
     section: Mapping[str, Any]
     loop: Callable[[Finished], list[Round]]
     scoring: Mapping[str, Any] = field(default_factory=dict)
+    simulation: Mapping[str, Any] = field(default_factory=dict)
     rules: str = ""
     models: int = 1
     home: str = ""
@@ -200,6 +202,7 @@ def scfa(draw: st.DrawFn, job: DrawnJob) -> Case:
         "hard_tolerance": draw(st.sampled_from([0.0, 0.3])),
         "soft_tolerance": draw(st.sampled_from([0.0, 0.05, 0.5])),
         "on_all_invalid": draw(st.sampled_from(["skip", "fedavg"])),
+        "relative": draw(st.booleans()),
     }
     return Case(
         section={"preset": "scfa"},
@@ -207,6 +210,102 @@ def scfa(draw: st.DrawFn, job: DrawnJob) -> Case:
         loop=lambda run: plain_loops.scfa(
             run.federation, run.start, run.cohorts, run.rules, plain_loops.Scoring(**scoring)
         ),
+    )
+
+
+ROBUST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "krum": ({"krum": {"attackers": 1}}, {"robust": "krum", "attackers": 1, "keep": 1}),
+    "multi-Krum": (
+        {"multi_krum": {"attackers": 1, "keep": 3}},
+        {"robust": "krum", "attackers": 1, "keep": 3},
+    ),
+    "FLTrust": ({"fltrust": {}}, {"robust": "fltrust"}),
+}
+
+
+def robust_scfa(draw: st.DrawFn, job: DrawnJob) -> Case:
+    aggregate, options = ROBUST[draw(st.sampled_from(sorted(ROBUST)))]
+    scoring: dict[str, Any] = {
+        "combine": draw(st.sampled_from(["mean", "product", "min"])),
+        "graded": draw(st.booleans()),
+        "relative": draw(st.booleans()),
+        "on_all_invalid": draw(st.sampled_from(["skip", "fedavg"])),
+    }
+    return Case(
+        section={"weighting": "scfa", "aggregate": aggregate},
+        scoring=scoring,
+        loop=lambda run: plain_loops.robust_scfa(
+            run.federation,
+            run.start,
+            run.cohorts,
+            run.rules,
+            plain_loops.Scoring(**scoring),
+            **options,
+        ),
+    )
+
+
+LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
+"""Answers of the constant models among which an attacker that knows the rules chooses."""
+
+
+def attacked(draw: st.DrawFn, job: DrawnJob) -> Case:
+    """Some sites send something else, under each aggregate."""
+    kind = draw(
+        st.sampled_from(
+            [
+                *("flipped_labels", "constant_label", "scaled_update", "sign_flipped_update"),
+                *("replayed_update", "constant_model", "rule_satisfying_model"),
+            ]
+        )
+    )
+    first = draw(st.integers(1, job.fields["training"]["rounds"]))
+    attackers = sorted(draw(st.sets(st.integers(0, job.sites - 1), min_size=1, max_size=2)))
+    name = draw(st.sampled_from(["mean", "median", *ROBUST, "robust SCFA"]))
+
+    def loop(run: Finished) -> list[Round]:
+        f, scoring = run.federation, plain_loops.Scoring()
+        send = plain_loops.honest
+        if kind in ("flipped_labels", "constant_label"):
+            wrong = {
+                k: 1 - f.y[k] if kind == "flipped_labels" else 0 * f.y[k] + 1 for k in attackers
+            }
+            f = replace(f, y=tuple(wrong.get(k, y) for k, y in enumerate(f.y)))
+        else:
+            models = np.zeros((len(LEVELS), f.parameters))
+            models[:, -1] = LEVELS  # without weights, the last bias is the answer
+            best = len(LEVELS) - 1
+            if kind == "rule_satisfying_model":
+                shares = [run.rules.shares(model) for model in models]
+                valid = [np.nan_to_num(scoring.score(run.rules, one), nan=1.0) for one in shares]
+                less = [-np.nan_to_num(np.nanmean(one)) for one in shares]
+                best = max(range(len(LEVELS)), key=lambda i: (valid[i], less[i], i))
+            send = plain_loops.attack(kind, attackers, first, models[best])
+        if name == "mean":
+            return plain_loops.fedavg(f, run.start, run.cohorts, send=send)
+        if name == "median":
+            return plain_loops.trimmed_mean(f, run.start, run.cohorts, 0.5, send)
+        if name == "FLTrust":
+            return plain_loops.fltrust(f, run.start, run.cohorts, send)
+        if name == "robust SCFA":
+            return plain_loops.robust_scfa(
+                f, run.start, run.cohorts, run.rules, scoring, **ROBUST["multi-Krum"][1], send=send
+            )
+        options = ROBUST[name][1]
+        return plain_loops.krum(f, run.start, run.cohorts, 1, options["keep"], send)
+
+    if kind in ("flipped_labels", "constant_label"):
+        first = 1
+    section: dict[str, Any] = {"aggregate": ROBUST[name][0]} if name in ROBUST else {}
+    if name in ("mean", "median"):
+        section = {"aggregate": {name: {}}}
+    if name == "robust SCFA":
+        section = {"weighting": "scfa", "aggregate": ROBUST["multi-Krum"][0]}
+    sites = [f"s{k}" for k in attackers]
+    return Case(
+        section=section,
+        simulation={"attacks": {"kind": kind, "sites": sites, "first_round": first}},
+        loop=loop,
     )
 
 
@@ -323,6 +422,8 @@ CASES: dict[str, tuple[Make, dict[str, Any]]] = {
     "median and trimmed mean": (trimmed, {"least": 3, "whole": True}),
     "Krum and multi-Krum": (krum, {"least": 5, "whole": True}),
     "FLTrust": (fltrust, {}),
+    "robust SCFA": (robust_scfa, {"least": 5, "whole": True}),
+    "attacks": (attacked, {"least": 5, "whole": True}),
     "local optimisers": (local_optimiser, {}),
     "SCFA": (scfa, {}),
     "joints together": (joints_together, {}),
@@ -352,6 +453,7 @@ def test_worker_processes_do_the_same(data: st.DataObject, cli: Command) -> None
 def compare(make: Make, data: st.DataObject, cli: Command, job: DrawnJob) -> None:
     """Run a random job and the loop of its algorithm."""
     case = make(data.draw, job)
+    job = replace(job, fields={**job.fields, "simulation": case.simulation})
     with tempfile.TemporaryDirectory() as place:
         run = run_drawn(
             cli,

@@ -295,7 +295,7 @@ def test_injected_knowledge(
         "model": {
             "kind": "mlp",
             "hidden": [3],
-            "inject": {"trust": trust, "range": ranged, "predict": predicts},
+            "inject": {"trust": trust, "range": ranged, "predict": predicts, "control": False},
         },
         "training": training(draw),
         "evaluation": {"local_baseline": False},

@@ -5,6 +5,7 @@ A test compares the pages in the repository with the generated ones.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import UnionType
@@ -383,9 +384,37 @@ PAGES = {
 SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"
 """A page with generated tables at its end, and where they begin."""
 
+ATTACK_PAGE = REFERENCE.parent / "concepts" / "robust-aggregation.md"
+ATTACK_TABLES = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
+"""Marks around the tables of the benchmark of attacks."""
+
+
+def attack_tables() -> str | None:
+    """The F1 tables of `benchmarks/attacks.py`; None if its last run was not a full one."""
+    results = REFERENCE.parents[1] / "benchmarks" / "RESULTS.json"
+    sections = json.loads(results.read_text(encoding="utf-8"))
+    printed = [
+        one["printed"]
+        for one in sections
+        if one["name"] == "attacks" and one["setting"] == "full" and not one["failure"]
+    ]
+    if not printed:
+        return None
+    lines = printed[0].rstrip().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("F1 "))
+    return "```text\n" + "\n".join(lines[first:]) + "\n```\n"
+
+
 if __name__ == "__main__":
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
     text = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
     prose = text[: text.index(SITES_TABLES)]
     (REFERENCE / SITES_PAGE).write_text(prose + sites_tables(), encoding="utf-8")
+    tables = attack_tables()
+    if tables is not None:
+        prose, _, rest = ATTACK_PAGE.read_text(encoding="utf-8").partition(ATTACK_TABLES[0])
+        _, _, after = rest.partition(ATTACK_TABLES[1])
+        ATTACK_PAGE.write_text(
+            prose + ATTACK_TABLES[0] + tables + ATTACK_TABLES[1] + after, encoding="utf-8"
+        )

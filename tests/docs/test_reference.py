@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from generated import PAGES, REFERENCE, SITES_PAGE, sites_tables
+from generated import ATTACK_PAGE, PAGES, REFERENCE, SITES_PAGE, attack_tables, sites_tables
 
 from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 
@@ -17,6 +17,13 @@ def test_generated_pages_are_up_to_date(page: str) -> None:
 def test_the_fields_of_the_sites_file_are_up_to_date() -> None:
     shown = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
     assert shown.endswith(sites_tables()), "write it again: python tests/docs/generated.py"
+
+
+def test_the_tables_of_attacks_are_those_of_the_last_full_benchmark() -> None:
+    tables = attack_tables()
+    assert tables is None or tables in ATTACK_PAGE.read_text(encoding="utf-8"), (
+        "write it again: python tests/docs/generated.py"
+    )
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *COMMAND_GROUPS])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 53,
-    "SHACL shape to verdict": 113,
+    "compile a rule with one comparison, text to bank": 38,
+    "SHACL shape to verdict": 100,
     "job file to report": 297,
     "one round: updates to the new global model": 53,
 }

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Bank, DataContract, Formula, Pack
-from fedkg.pack.walk import ROWS, indices, is_temporal
-from fedkg_compiler.analysis.negation_normal_form import at_any_step
+from fedkg.pack import Bank, Compare, DataContract, Formula, Pack
+from fedkg.pack.walk import ROWS, everywhere, indices, is_temporal
 from fedkg_compiler.analysis.verdict import RowRef
+from fedkg_compiler.formulas.formula_algebra import at_any_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +131,9 @@ class Variables:
         return np.array([variable.span for variable in self.items], dtype=np.float64).reshape(-1, 2)
 
 
+MOST_COMPARISONS = 300
+"""Comparisons in a rule that is looked at: the analysis of larger ones takes minutes."""
+
 Keys = tuple[tuple[int, int], ...]
 """What selects table rows: (column, code) pairs, sorted; () selects all."""
 
@@ -183,6 +186,15 @@ class RowTable:
     def count(self) -> int:
         """N."""
         return int(self.rule.shape[0])
+
+    def too_large(self) -> NDArray[np.bool_]:
+        """Which rows have more than `MOST_COMPARISONS` comparisons: bool [N]."""
+        large = [
+            sum(isinstance(node, Compare) for _, node in everywhere(bank.skeleton))
+            > MOST_COMPARISONS
+            for bank in self.banks
+        ]
+        return np.array(large, dtype=np.bool_)[self.bank]
 
     def ref(self, row: int) -> RowRef:
         """Bank and row of a row's number."""

@@ -26,7 +26,7 @@ import numpy as np
 from fedkg.pack import And, Compare, Formula, Known, Negate, Not, Or, Param, Slot, Sum, Term
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.negation_normal_form import comparisons
+from fedkg_compiler.formulas.formula_algebra import comparisons
 
 HAIR = Fraction(1, 10**9)
 """Comparisons that fail by this share of their largest number may be met: units are converted in

@@ -19,14 +19,9 @@ from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.difference_bounds import Paths
 from fedkg_compiler.analysis.interaction_groups import Place
 from fedkg_compiler.analysis.local_search import RowLayout, Shown
-from fedkg_compiler.analysis.negation_normal_form import (
-    implications,
-    looks_for_gaps,
-    sure,
-    without_time,
-)
 from fedkg_compiler.analysis.verdict import UNKNOWN, Condition, Kind, Method, Witness
 from fedkg_compiler.analysis.witness_search import WitnessSearch
+from fedkg_compiler.formulas.formula_algebra import implications, looks_for_gaps, sure, without_time
 
 if TYPE_CHECKING:
     from fedkg_compiler.analysis.z3_solver import Answer, Solver

@@ -16,17 +16,12 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Compare
-from fedkg.pack.walk import everywhere
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
 from fedkg_compiler.analysis.bounds import Bounds, Float
 
 MOST_PLACES, WIDEST = 100_000, 300
 """Limits on choices of table rows and on rows at one place. If more rows share a variable that very
 many rows read, the place is cut there."""
-
-MOST_COMPARISONS = 300
-"""Comparisons in a rule that is looked at: the analysis of larger ones takes minutes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,13 +47,12 @@ class Place:
     linear: bool = False
 
 
-def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
-    """The distinct places at which rows meet that intervals do not decide, and how many places were
-    left out. Rows that are too large are at none.
+def find_places(table: RowTable, bounds: Bounds, general: Sequence[int]) -> tuple[list[Place], int]:
+    """The distinct places at which rows meet, and how many places were left out.
+
+    Args:
+        general: the numbers of the rows that intervals do not decide, at least one.
     """
-    general = np.flatnonzero(~bounds.plain & ~bounds.dead & ~too_large(table)).tolist()
-    if not general:
-        return [], 0
     tight, fingerprints = _tight_rows(table, bounds), _Fingerprints(table)
     found: dict[Hashable, Place] = {}
     left_out = seen = 0
@@ -84,15 +78,6 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
                 first.names.append(_name(table, rows, keys))
                 first.alike.append(place.rows)
     return list(found.values()), left_out
-
-
-def too_large(table: RowTable) -> NDArray[np.bool_]:
-    """Which rows have more than `MOST_COMPARISONS` comparisons."""
-    large = [
-        sum(isinstance(node, Compare) for _, node in everywhere(bank.skeleton)) > MOST_COMPARISONS
-        for bank in table.banks
-    ]
-    return np.array(large, dtype=np.bool_)[table.bank]
 
 
 def _tight_rows(table: RowTable, bounds: Bounds) -> dict[tuple[int, Keys], set[int]]:

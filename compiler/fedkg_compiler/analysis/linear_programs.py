@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import linear_form
-from fedkg_compiler.analysis.negation_normal_form import comparisons
+from fedkg_compiler.formulas.formula_algebra import comparisons
 
 TIGHT = 1e-6
 """Violations below this share of an inequality's numbers are taken for rounding."""

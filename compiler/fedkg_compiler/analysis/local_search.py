@@ -25,7 +25,7 @@ from fedkg.pack.walk import ROWS, indices
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
 from fedkg_compiler.analysis.bounds import Bounds, Int
 from fedkg_compiler.analysis.formula_evaluation import Scope, margin, truth
-from fedkg_compiler.analysis.negation_normal_form import implications, without_time
+from fedkg_compiler.formulas.formula_algebra import implications, without_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -332,6 +332,44 @@ class RuleDifference:
         """Whether nothing changed but words."""
         return self.change == "same" and not self.settings
 
+    def lines(self) -> list[str]:
+        """The rule in words, as `fedkg diff` prints it; nothing if nothing changed."""
+        reasons = [*self.because, *self.settings]
+        about = f" ({', '.join(reasons)})" if reasons else ""
+        match self.change:
+            case "same":
+                if self.settings:
+                    return [f"{self.name}: means the same{about}"]
+                return [f"{self.name}: means the same, in other words"] if self.text else []
+            case "added" | "removed":
+                return [f"{self.name}: {self.change}: {self.after or self.before}"]
+            case "renamed":
+                return [f"{self.name}: renamed, was {self.was}{about}"]
+            case "undecided":
+                first = f"{self.name}: undecided whether the meaning changed{about}"
+                return [first, *self._versions()]
+            case _:
+                change = "changed its meaning" if self.change == "changed" else self.change
+                where = f" for {self.entities:,} of {self.of:,} entities" if self.of > 1 else ""
+                first = f"{self.name}: {change}{where}{about}"
+                return [first, *self._versions(), *self._witness()]
+
+    def _versions(self) -> list[str]:
+        place = f"{self.entity}: " if self.entity else ""
+        if self.before == self.after:
+            return [f"  {place}{self.after}"]
+        return [f"  {place}{self.before or 'nothing'} -> {self.after or 'nothing'}"]
+
+    def _witness(self) -> list[str]:
+        if not self.witness:
+            return []
+        said = (
+            "was accepted and is now rejected"
+            if self.accepted_by == "old"
+            else "was rejected and is now accepted"
+        )
+        return [f"  {self.witness} {said}"]
+
 
 @dataclass(frozen=True, slots=True)
 class _Compared:

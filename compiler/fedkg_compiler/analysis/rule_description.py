@@ -19,11 +19,11 @@ from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.analysis.bound_row_table import RowTable
 from fedkg_compiler.analysis.bounds import Bounds, between, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.negation_normal_form import implications
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence
 from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
-from fedkg_compiler.frontends.fkg.binding.name_lookup import variables_in
+from fedkg_compiler.formulas.formula_algebra import implications
+from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, InTable, Pattern, Rule
 
@@ -143,7 +143,7 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     ]
     if not used:
         return []
-    told = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
+    lines = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
     found = _values(table, rows)
     moving = [values for values in found if len(values) > 1]
     alone = all(
@@ -156,16 +156,16 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
             f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}"
             for name, values in own.items()
         ]
-        told.append("; ".join(ranges))
+        lines.append("; ".join(ranges))
     elif moving:
         ranges = [_range(values) for values in moving[:4]]
-        told.append(
+        lines.append(
             f"{'they range' if alone else 'the numbers made from them range'} over "
             f"{'; '.join(ranges)}"
         )
     elif alone and len(used) == len(found) == 1:
-        told.append(f"{used[0]} is {plain_number(found[0][0])}")
-    return told
+        lines.append(f"{used[0]} is {plain_number(found[0][0])}")
+    return lines
 
 
 def _range(values: Sequence[float]) -> str:

@@ -36,8 +36,8 @@ from fedkg_compiler.analysis.box_contraction import Narrowed, Sides, certain, co
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.formula_evaluation import gap, truth
 from fedkg_compiler.analysis.local_search import RowLayout
-from fedkg_compiler.analysis.negation_normal_form import looks_for_gaps, without_time
 from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
+from fedkg_compiler.formulas.formula_algebra import looks_for_gaps, without_time
 
 if TYPE_CHECKING:
     from fedkg_compiler.analysis.trace_witnesses import WholeTraces

@@ -54,7 +54,7 @@ from fedkg.pack import (
 from fedkg.pack.terms import Lag, WindowReduce
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
-from fedkg_compiler.analysis.negation_normal_form import looks_for_gaps
+from fedkg_compiler.formulas.formula_algebra import looks_for_gaps
 
 Z3 = Any
 """z3 has no types."""

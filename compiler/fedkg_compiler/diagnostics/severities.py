@@ -6,7 +6,7 @@ from fedkg_compiler.diagnostics.record import Severity
 
 _GROUPS: tuple[tuple[tuple[Severity, ...], str], ...] = (
     (("error", "info"), "FKG241 FKG541"),
-    (("error", "warning"), "FKG008 FKG112 FKG173 FKG231 FKG238 FKG269 FKG312 FKG346"),
+    (("error", "warning"), "FKG008 FKG112 FKG173 FKG231 FKG238 FKG269 FKG312"),
     (("error", "warning", "info"), "FKG310 FKG542"),
     (
         ("warning",),

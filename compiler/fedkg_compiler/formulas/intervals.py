@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Param, Term
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg_compiler.column_registry import BookColumn
-from fedkg_compiler.ir import MemberBuilder, MemberRows, RowBuilder, Rows
+from fedkg_compiler.ir import BookColumn, MemberBuilder, MemberRows, RowBuilder, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

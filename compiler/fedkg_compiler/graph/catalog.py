@@ -1,14 +1,19 @@
 """The catalogue of ontologies: `ontologies/catalog.toml` as checked data, with what the user has
 added to it.
+
+The records are plain dataclasses: importing pydantic takes longer than to validate a small graph.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing import Any
 
 from fedkg.errors import FedkgError
 from fedkg_compiler.graph.standard_vocabularies import FEDKG
@@ -19,11 +24,8 @@ ADDED_FILE = "added.json"
 """The list of the files that the user added, in their folder."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Official(_Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Official:
     """The source of an original ontology.
 
     Attributes:
@@ -33,11 +35,12 @@ class Official(_Record):
     """
 
     source: str
-    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    sha256: str = ""
     licence: str
 
 
-class Entry(_Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
     """One ontology that rule files can `use`.
 
     Attributes:
@@ -57,13 +60,13 @@ class Entry(_Record):
             correct.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    name: str
     title: str
     iri: str
     version: str = ""
     prefix: str
     namespace: str
-    prefixes: dict[str, str] = {}
+    prefixes: Mapping[str, str] = field(default_factory=dict)
     official: Official | None = None
     module: str
     parts: tuple[str, ...] = ()
@@ -76,19 +79,16 @@ class Entry(_Record):
         return {self.prefix: self.namespace, **self.prefixes}
 
 
-class Alignment(_Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
     """A file of mappings, loaded when all of `between` are."""
 
     between: tuple[str, str]
     file: str
 
 
-class _CatalogFile(_Record):
-    ontology: tuple[Entry, ...]
-    alignment: tuple[Alignment, ...] = ()
-
-
-class Added(_Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
     """A file that the user put in place of our module, or under a new name.
 
     Attributes:
@@ -113,7 +113,8 @@ class Added(_Record):
     title: str = ""
 
 
-class Catalog(_Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
     """Every ontology known by name: ours and their replacements.
 
     Attributes:
@@ -168,7 +169,25 @@ class Catalog(_Record):
         return None
 
 
-_RECORDS = TypeAdapter(list[Added])
+def _added(record: Mapping[str, Any]) -> Added:
+    """The record of an added file. Raises TypeError and ValueError."""
+    if wrong := [name for name, value in record.items() if not isinstance(value, str)]:
+        raise ValueError(f"{wrong[0]} is not a text")
+    return Added(**record)
+
+
+def _entry(record: Mapping[str, Any]) -> Entry:
+    """One `[[ontology]]` of the catalogue. Raises TypeError and ValueError."""
+    official = record.get("official")
+    lists = {name: tuple(record[name]) for name in ("parts", "additions") if name in record}
+    entry = Entry(
+        **{**record, **lists, "official": None if official is None else Official(**official)}
+    )
+    if not re.fullmatch(r"[A-Za-z_]\w*", entry.name):
+        raise ValueError(f"`{entry.name}` is not a name")
+    if official is not None and not re.fullmatch("([0-9a-f]{64})?", official.get("sha256", "")):
+        raise ValueError(f"the checksum of {entry.name} is not a SHA-256")
+    return entry
 
 
 def shelf_folder(home: Path | None = None) -> Path:
@@ -189,10 +208,11 @@ def read_shelf(shelf: Path) -> list[Added]:
     """
     source = shelf / ADDED_FILE
     try:
-        return sorted(_RECORDS.validate_json(read_bytes(source)), key=lambda item: item.name)
+        listed = [_added(record) for record in json.loads(read_bytes(source))]
+        return sorted(listed, key=lambda item: item.name)
     except FileNotFoundError:
         return []
-    except (OSError, ValidationError) as error:
+    except (OSError, ValueError, TypeError) as error:
         message = f"the list of added ontologies {source} cannot be read"
         raise FedkgError(
             message, received=str(error), help="remove the file and add the ontologies again"
@@ -212,8 +232,13 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     place = data_folder("ontologies") if folder is None else folder
     source = place / "catalog.toml"
     try:
-        listed = _CatalogFile.model_validate(tomllib.loads(read_bytes(source).decode()))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        listed = tomllib.loads(read_bytes(source).decode())
+        entries = [_entry(record) for record in listed["ontology"]]
+        alignments = tuple(
+            Alignment(between=tuple(record["between"]), file=record["file"])
+            for record in listed.get("alignment", ())
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise FedkgError(
             f"the catalogue of ontologies {source} cannot be read", received=str(error)
         ) from error
@@ -221,7 +246,7 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     return Catalog(
         folder=place,
         shelf=shelf,
-        entries={entry.name: entry for entry in listed.ontology},
-        alignments=listed.alignment,
+        entries={entry.name: entry for entry in entries},
+        alignments=alignments,
         added={extra.name: extra for extra in read_shelf(shelf)},
     )

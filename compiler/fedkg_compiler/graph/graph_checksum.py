@@ -16,7 +16,7 @@ from heapq import merge
 import pyoxigraph as ox
 
 from fedkg_compiler.graph.blank_node_names import names_by_content, renamed
-from fedkg_compiler.graph.rdf_reader import Document, sections_of
+from fedkg_compiler.graph.rdf_reader import Document, labels_of, sections_of
 
 
 def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
@@ -99,7 +99,7 @@ def rename_shared_blank_nodes(documents: Sequence[Document]) -> list[Document]:
     """
     if sum(not document.plain for document in documents) < 2:
         return list(documents)
-    labels = [_labels(document) for document in documents if not document.plain]
+    labels = [labels_of(document) for document in documents if not document.plain]
     if sum(map(len, labels)) == len(frozenset().union(*labels)):
         return list(documents)
     own = [
@@ -116,18 +116,10 @@ def rename_shared_blank_nodes(documents: Sequence[Document]) -> list[Document]:
             document,
             triples=tuple(renamed((_owned(quad, number) for quad in document.triples), names)),
             content="",
+            labels=None,
         )
         for number, document in enumerate(documents)
     ]
-
-
-def _labels(document: Document) -> frozenset[str]:
-    return frozenset(
-        node.value
-        for quad in document.triples
-        for node in (quad.subject, quad.object)
-        if isinstance(node, ox.BlankNode)
-    )
 
 
 def _owned(quad: ox.Quad, number: int) -> ox.Quad:

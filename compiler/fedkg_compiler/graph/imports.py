@@ -42,7 +42,8 @@ def import_span(document: Document, iri: str) -> Span:
     ]
     # A statement or list of objects has no `;` before the object: `owl:imports <a>, <b> ;`.
     pattern = rf"[:#]imports\b[^;]*?({'|'.join(f'(?:{text})' for text in spellings)})(?![\w-])"
-    found = re.search(pattern, document.text)
+    start = max(document.text.find("imports") - 1, 0)  # before, the search would find nothing
+    found = re.compile(pattern).search(document.text, start)
     if found is None:
         return find(document, iri, iri, "")
     line = document.text.count("\n", 0, found.start(1)) + 1

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path, PurePath
 
 import pyoxigraph as ox
@@ -222,7 +223,7 @@ def _main_namespace(document: Document, iri: str) -> str:
 
 
 def _write_list(shelf: Path, records: list[Added]) -> None:
-    listed = [item.model_dump() for item in sorted(records, key=lambda item: item.name)]
+    listed = [asdict(item) for item in sorted(records, key=lambda item: item.name)]
     _write(shelf / ADDED_FILE, json.dumps(listed, indent=2, ensure_ascii=False).encode())
 
 

@@ -107,7 +107,8 @@ class Values:
             for predicate in UNIT:
                 for quad in self._store.quads_for_pattern(None, predicate, None):
                     self._unit_nodes.setdefault(quad.subject, set()).add(quad.object)
-        return min((self._unit_name(unit) for unit in self._unit_nodes.get(node, ())), default=None)
+        units = self._unit_nodes.get(node)
+        return None if units is None else min(map(self._unit_name, units))
 
     def _unit_name(self, node: Node) -> str:
         return (

@@ -107,7 +107,9 @@ class Columns:
         """
         node = node_of(iri)
         hosts = [host.value for host in self._hosts.get(node, []) if isinstance(host, ox.NamedNode)]
-        observed = sorted(self._observed.get(node, ()), key=lambda other: other.value)
+        observed: Collection[Resource] = self._observed.get(node, ())
+        if len(observed) > 1:
+            observed = sorted(observed, key=lambda other: other.value)
         if not hosts and not observed:
             unit = self._values.unit_of(node)
             return [
@@ -232,7 +234,9 @@ class Columns:
         )
 
     def _class_key(self, entity: Resource) -> str | None:
-        kinds = {kind: self._key_columns[kind][0] for kind in self._keyed_classes.get(entity, ())}
+        if entity not in self._keyed_classes:
+            return None
+        kinds = {kind: self._key_columns[kind][0] for kind in self._keyed_classes[entity]}
         for kind in sorted(kinds, key=lambda node: node.value):
             others = (other for other in kinds if other != kind)
             if not any(

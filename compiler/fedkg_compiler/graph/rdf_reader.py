@@ -71,6 +71,7 @@ class Document:
         nodes: the names of the nodes of an OPC UA node set; None for anything else.
         graphs: the named graphs of `triples` in their order, as IRI and number of triples; "" is
             for the graph of the file itself. () if it holds everything.
+        labels: the names of the blank nodes, if they are already known; else None.
     """
 
     name: str
@@ -84,6 +85,19 @@ class Document:
     marks: frozenset[str] = frozenset()
     nodes: NodeNames | None = None
     graphs: tuple[tuple[str, int], ...] = ()
+    labels: frozenset[str] | None = None
+
+
+def labels_of(document: Document) -> frozenset[str]:
+    """Return the names of the blank nodes of a document."""
+    if document.labels is not None:
+        return document.labels
+    return frozenset(
+        node.value
+        for quad in document.triples
+        for node in (quad.subject, quad.object)
+        if isinstance(node, ox.BlankNode)
+    )
 
 
 def sections_of(document: Document) -> list[tuple[str, Sequence[ox.Quad]]]:

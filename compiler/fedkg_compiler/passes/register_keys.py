@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedkg_compiler.column_registry import Book, BookColumn
-from fedkg_compiler.ir import Program
+from fedkg_compiler.ir import Book, BookColumn, Program
 
 
 def register_keys(program: Program) -> Program:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Compare
 from fedkg.pack.walk import ROWS, everywhere
-from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.formulas.intervals import Declared, comparison_scale
-from fedkg_compiler.ir import BoundRows, Program, Rows
+from fedkg_compiler.ir import BookColumn, BoundRows, Program, Rows
 
 
 def set_scales(program: Program) -> Program:

@@ -203,80 +203,137 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     cells = sorted({cell for bank in reads for table in bank for cell in table.cells()})
     runs = (0, *sorted({view for view, _, output in cells if output and view != 0}))
     keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
-    features = _find_features(
-        contract, {column for _, column, output in cells if not output} | keys, x
-    )
+    input_columns = {column for _, column, output in cells if not output}
+    features = _find_features(contract, input_columns | keys, x)
     entries = _find_outputs(contract, {column for _, column, output in cells if output}, y)
-    missing = {
-        column
-        for column, place in features.items()
-        if place < 0 or contract.columns[column].type == "category"
-    }
-    conditions_of = [
-        _conditions(bank, read, contract, missing)
-        for bank, read in zip(pack.banks, reads, strict=True)
-    ]
-    for bank, conditions_of_rows in zip(pack.banks, conditions_of, strict=True):
-        for row in np.flatnonzero(covered(bank, pack.manifest.entities)).tolist():
-            conditions_of_rows[row] = [COVERED]
+    conditions_of = _conditions_of_banks(pack, reads, features)
+    numbered = _number_reads(pack, cells, runs, entries)
+    verdicts = _table_verdicts(reads, numbered)
     conditions = tuple(
-        sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS})
+        sorted({one for rows in conditions_of for row in rows for one in row} | {ALWAYS})
     )
-    input_at = {cell: _input_read(contract, *cell[:2]) for cell in cells if not cell[2]}
-    output_at = {
-        cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]
-    }
-    verdict_reads: dict[int, list[InputRead]] = {}
-    for i, bank in enumerate(pack.banks):
-        if bank.reads_other_rows:
-            first = sum(map(len, verdict_reads.values()))
-            verdict_reads[i] = [InputRead(-1, verdict=first + row) for row in range(bank.rows)]
-    input_reads, output_reads = (
-        tuple(sorted({*input_at.values(), *chain.from_iterable(verdict_reads.values())})),
-        tuple(sorted(set(output_at.values()))),
-    )
-    verdicts = tuple(
-        TableVerdicts(
-            bank=i,
-            numbers=np.array([input_reads.index(read) for read in own], dtype=np.int64),
-            reads=tuple(
-                (view, column, input_reads.index(input_at[view, column, False]))
-                for view, column, _ in sorted({c for table in reads[i] for c in table.cells()})
-            ),
-        )
-        for i, own in verdict_reads.items()
-    )
-    where = {cell: input_reads.index(read) for cell, read in input_at.items()}
-    where |= {cell: output_reads.index(read) for cell, read in output_at.items()}
-    banks: list[BankPlan] = []
-    known = {one.bank: one for one in verdicts}
-    for i, (bank, read, rows) in enumerate(zip(pack.banks, reads, conditions_of, strict=True)):
-        index, first = _condition_index(rows, conditions), sum(b.rows for b in banks)
-        banks.append(
-            _verdict_plan(known[i], index, first)
-            if i in known
-            else _bank_plan(bank, read, where, index, first)
-        )
-    used_views = {view for view, _, _ in cells}
     return Plan(
         pack=pack,
         x=x,
         y=y,
         runs=runs,
         raised_features=tuple(_raised_feature(pack, view, x) for view in runs),
-        input_reads=input_reads,
-        output_reads=output_reads,
+        input_reads=numbered.input_reads,
+        output_reads=numbered.output_reads,
         conditions=conditions,
-        banks=tuple(banks),
+        banks=_bank_plans(pack, reads, numbered, verdicts, conditions_of, conditions),
         features=features,
         needs=_needs(pack, conditions_of),
         groups={
-            v: _groups(contract, v)
-            for v in sorted(used_views)
-            if contract.views[v].kind == "previous"
+            view: _groups(contract, view)
+            for view in sorted({view for view, _, _ in cells})
+            if contract.views[view].kind == "previous"
         },
         verdicts=verdicts,
     )
+
+
+def _conditions_of_banks(
+    pack: Pack, reads: Sequence[Sequence[TableReads]], features: dict[int, int]
+) -> list[list[list[Condition]]]:
+    """For each bank and bank row, what a sample must fulfil; `COVERED` where other rows say all
+    that the row does.
+    """
+    contract = pack.manifest.contract
+    missing = {
+        column
+        for column, place in features.items()
+        if place < 0 or contract.columns[column].type == "category"
+    }
+    found = []
+    for bank, read in zip(pack.banks, reads, strict=True):
+        rows = _conditions(bank, read, contract, missing)
+        for row in np.flatnonzero(covered(bank, pack.manifest.entities)).tolist():
+            rows[row] = [COVERED]
+        found.append(rows)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _NumberedReads:
+    """The distinct numbers that the rules read of one sample, in their order.
+
+    Attributes:
+        positions: for each cell, its position among the input or output reads.
+        verdicts: for each bank that reads other rows of the table, int64 [R], the positions of its
+            verdicts among the input reads.
+    """
+
+    input_reads: tuple[InputRead, ...]
+    output_reads: tuple[OutputRead, ...]
+    positions: dict[Cell, int]
+    verdicts: dict[int, Index]
+
+
+def _number_reads(
+    pack: Pack, cells: Sequence[Cell], runs: Sequence[int], entries: dict[int, int]
+) -> _NumberedReads:
+    contract = pack.manifest.contract
+    inputs = {cell: _input_read(contract, *cell[:2]) for cell in cells if not cell[2]}
+    outputs = {cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]}
+    verdicts: dict[int, list[InputRead]] = {}
+    count = 0
+    for i, bank in enumerate(pack.banks):
+        if bank.reads_other_rows:
+            verdicts[i] = [InputRead(-1, verdict=count + row) for row in range(bank.rows)]
+            count += bank.rows
+    input_reads = tuple(sorted({*inputs.values(), *chain.from_iterable(verdicts.values())}))
+    output_reads = tuple(sorted(set(outputs.values())))
+    positions = {cell: input_reads.index(read) for cell, read in inputs.items()}
+    positions |= {cell: output_reads.index(read) for cell, read in outputs.items()}
+    return _NumberedReads(
+        input_reads=input_reads,
+        output_reads=output_reads,
+        positions=positions,
+        verdicts={
+            i: np.array([input_reads.index(read) for read in own], dtype=np.int64)
+            for i, own in verdicts.items()
+        },
+    )
+
+
+def _table_verdicts(
+    reads: Sequence[Sequence[TableReads]], numbered: _NumberedReads
+) -> tuple[TableVerdicts, ...]:
+    """The verdicts of the banks that read other rows of the table, which read inputs only."""
+    return tuple(
+        TableVerdicts(
+            bank=i,
+            numbers=numbers,
+            reads=tuple(
+                (view, column, numbered.positions[view, column, False])
+                for view, column, _ in sorted({c for table in reads[i] for c in table.cells()})
+            ),
+        )
+        for i, numbers in numbered.verdicts.items()
+    )
+
+
+def _bank_plans(
+    pack: Pack,
+    reads: Sequence[Sequence[TableReads]],
+    numbered: _NumberedReads,
+    verdicts: Sequence[TableVerdicts],
+    conditions_of: Sequence[Sequence[Sequence[Condition]]],
+    conditions: Sequence[Condition],
+) -> tuple[BankPlan, ...]:
+    across_rows = {one.bank: one for one in verdicts}
+    banks: list[BankPlan] = []
+    first = 0
+    for i, (bank, read, rows) in enumerate(zip(pack.banks, reads, conditions_of, strict=True)):
+        index = _condition_index(rows, conditions)
+        banks.append(
+            _verdict_plan(across_rows[i], index, first)
+            if i in across_rows
+            else _bank_plan(bank, read, numbered.positions, index, first)
+        )
+        first += banks[-1].rows
+    return tuple(banks)
 
 
 def _groups(contract: DataContract, view: int) -> tuple[str, ...]:

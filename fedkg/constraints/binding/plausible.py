@@ -325,13 +325,13 @@ def _as_scaled(entry: Column, values: Tensor, mean: float, std: float) -> Verdic
     typical = float(values.abs().median())
     if (kept and typical > 6.0) or (about and abs(mean) > 10.0 and typical > 8.0):
         return Verdict(True, "span" if absurd else "shape", entry.unit, kind, values.shape[0])
-    told = abs(mean) > 10.0 or (
+    is_off = abs(mean) > 10.0 or (
         entry.span is not None
         and abs(mean) > 6.0
         and not entry.span[0] <= mean * std + mean <= entry.span[1]
     )
     return (
         Verdict(False, "shape", entry.unit, "", values.shape[0])
-        if told and typical <= 6.0
+        if is_off and typical <= 6.0
         else None
     )

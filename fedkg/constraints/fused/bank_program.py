@@ -21,7 +21,7 @@ from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.unknown import between, strict_step
-from fedkg.constraints.fused.program import Program, Window
+from fedkg.constraints.fused.program import FusedProgram, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
 from fedkg.kernels.address_checks import address
@@ -65,7 +65,7 @@ class Fused:
         frames: the results of `frame` so far, by its arguments.
     """
 
-    program: Program
+    program: FusedProgram
     numbers: Floats
     index: Integers
     conditions: Integers
@@ -89,7 +89,7 @@ class Fused:
 
     @staticmethod
     def _of(
-        program: Program,
+        program: FusedProgram,
         numbers: Floats,
         index: Integers,
         conditions: Integers,
@@ -148,12 +148,12 @@ class Fused:
                 self.constants,
             )
         )
-        told = (
+        loop_arguments = (
             code, len(program.code), operands, numbers, self.numbers.shape[1], windows_at, index,
             len(self.index), program.inputs, conditions, len(self.conditions), constants_at,
             program.registers, program.result, program.refuted, width, steps, piece, self.initial,
         )  # fmt: skip
-        frame = np.array(told, dtype=np.int64)
+        frame = np.array(loop_arguments, dtype=np.int64)
         return Frame(
             address(frame), frame, over, piece, each * width + levels, self.numbers.itemsize
         )
@@ -163,9 +163,9 @@ class Frame(NamedTuple):
     """The loop arguments that describe a bank.
 
     Attributes:
-        at: the address of `told`.
-        told: sizes and addresses, in the order of `loop_argument_positions`.
-        windows: int64 [W, 3, R], the windows of each row, to which `told` points.
+        at: the address of `loop_arguments`.
+        loop_arguments: sizes and addresses, in the order of `loop_argument_positions`.
+        windows: int64 [W, 3, R], the windows of each row, to which `loop_arguments` points.
         piece: the places that all rows go through before the next ones; 0: all places.
         room: how many numbers of scratch memory a run of places needs, for registers and everything
             else.
@@ -173,7 +173,7 @@ class Frame(NamedTuple):
     """
 
     at: int
-    told: Integers
+    loop_arguments: Integers
     windows: Integers
     piece: int
     room: int
@@ -224,7 +224,7 @@ def _numbers(scalars: Sequence[Term | float], bank: BankTensors, dtype: torch.dt
     return array
 
 
-def windows(program: Program, numbers: NDArray[np.float64], steps: int) -> Integers:
+def windows(program: FusedProgram, numbers: NDArray[np.float64], steps: int) -> Integers:
     """First and last step of each window and whether it ends with the trace, int64 [W, 3, R].
 
     For traces of `steps` steps.

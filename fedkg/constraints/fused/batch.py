@@ -37,8 +37,8 @@ class Places(NamedTuple):
         lengths: int64 [traces], how many places of each trace are steps; None: all.
         size: B.
         steps: the places of each trace; 1 without traces.
-        told: sizes and addresses of these arrays, in the order of `loop_argument_positions`, with 0
-            for the addresses of the numbers.
+        loop_arguments: sizes and addresses of these arrays, in the order of
+            `loop_argument_positions`, with 0 for the addresses of the numbers.
     """
 
     met: Tensor
@@ -48,7 +48,7 @@ class Places(NamedTuple):
     lengths: Tensor | None
     size: int
     steps: int
-    told: array[int]
+    loop_arguments: array[int]
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -68,15 +68,16 @@ class FusedBatch(NamedTuple):
         inputs: [N, B], the input numbers at each place.
         outputs: [N', B], the output numbers at each place.
         known: the places of the batch and the conditions that they meet.
-        at: the address of `told`.
-        told: sizes and addresses of all these arrays, in the order of `loop_argument_positions`.
+        at: the address of `loop_arguments`.
+        loop_arguments: sizes and addresses of all these arrays, in the order of
+            `loop_argument_positions`.
     """
 
     inputs: Tensor
     outputs: Tensor
     known: Places
     at: int
-    told: array[int]
+    loop_arguments: array[int]
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -147,14 +148,23 @@ def _build_places(
         0 if lengths is None else address(lengths),
     )
     size, steps = met.shape[1], 1 if lined is None else lined.steps.count
-    told = (0, 0, size, address(met), address(starts), address(samples), at_lengths, int(clip))
-    return Places(met, starts, samples, lined, lengths, size, steps, array("q", told))
+    loop_arguments = (
+        0,
+        0,
+        size,
+        address(met),
+        address(starts),
+        address(samples),
+        at_lengths,
+        int(clip),
+    )
+    return Places(met, starts, samples, lined, lengths, size, steps, array("q", loop_arguments))
 
 
 def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
-    told = array("q", known.told)
-    told[0], told[1] = address(inputs), address(outputs)
-    return FusedBatch(inputs, outputs, known, address(told), told)
+    loop_arguments = array("q", known.loop_arguments)
+    loop_arguments[0], loop_arguments[1] = address(inputs), address(outputs)
+    return FusedBatch(inputs, outputs, known, address(loop_arguments), loop_arguments)
 
 
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -102,7 +102,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
+class FusedProgram:
     """A skeleton as a list of operations.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Terms and atoms written down as operations of a `Program`.
+"""Terms and atoms written down as operations of a `FusedProgram`.
 
 A place is where a term's value will be: a register, or (a term over parameters alone) among the
 numbers of the row.
@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedkg.constraints.fused.program import BOUNDLESS, NAN_TOO, OTHER, NotFused, Op, Program, Window
+from fedkg.constraints.fused.program import (
+    BOUNDLESS,
+    NAN_TOO,
+    OTHER,
+    FusedProgram,
+    NotFused,
+    Op,
+    Window,
+)
 from fedkg.pack.formulas import CategoryIs, ClassIn, Compare, Known
 from fedkg.pack.node import Node
 from fedkg.pack.numeric.reproducible_powers import is_multiplication
@@ -62,9 +70,9 @@ class Writing:
         self._scalars: list[Number] = []
         self._windows: list[Window] = []
 
-    def program(self, result: int, refuted: int = -1) -> Program:
+    def program(self, result: int, refuted: int = -1) -> FusedProgram:
         """What has been written, with the register of the formula's number."""
-        return Program(
+        return FusedProgram(
             inputs=self._counts[0],
             outputs=self._counts[1],
             code=np.array(self._code, dtype=np.int64).reshape(-1, 8),

@@ -18,10 +18,10 @@ from fedkg.constraints.fused.program import (
     STRICT,
     TO_LAST,
     TO_SECOND,
+    FusedProgram,
     NotFused,
     Op,
     Part,
-    Program,
     Window,
 )
 from fedkg.constraints.fused.program_writer import Writing
@@ -47,7 +47,7 @@ Inner = Callable[[Formula, bool], int]
 @lru_cache(maxsize=1024)
 def robustness_program(
     formula: Formula, inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> Program | None:
+) -> FusedProgram | None:
     """The program of a formula over slots; None where the engine has to do it."""
     writing = Writing(inputs, outputs)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from fedkg.constraints.engine.skeleton_properties import reads_output, split_guards
-from fedkg.constraints.fused.program import HAIR_UP, MISSING, NotFused, Op, Program
+from fedkg.constraints.fused.program import HAIR_UP, MISSING, FusedProgram, NotFused, Op
 from fedkg.constraints.fused.program_writer import Writing
 from fedkg.constraints.fused.robustness_program import connected, timed, verdict
 from fedkg.pack.formulas import (
@@ -27,7 +27,7 @@ from fedkg.pack.formulas import (
 @lru_cache(maxsize=1024)
 def missing_program(
     skeleton: Formula, inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> Program | None:
+) -> FusedProgram | None:
     """The program of a skeleton that reads an output: its guards first.
 
     None where the engine has to do it.

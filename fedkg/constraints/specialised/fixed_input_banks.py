@@ -102,7 +102,7 @@ class SpecialBanks:
             offset += folded.numbers.shape[0]
         return tuple(banks), torch.cat(numbers)
 
-    def told(self, entries: int) -> bool:
+    def decides_every_sample(self, entries: int) -> bool:
         """Whether `violated` is complete for answers with this number of entries: every entry is
         read and always evaluated.
         """
@@ -124,7 +124,7 @@ class SpecialBanks:
         return self._constant[self.rows :]
 
     def violated(self, answers: Tensor) -> Tensor | None:
-        """Violated samples of each constraint, int64 [K, R], where `told`.
+        """Violated samples of each constraint, int64 [K, R], where `decides_every_sample`.
 
         None where an answer is beyond what thresholds are for.
         """

@@ -1,7 +1,7 @@
 """The Flower app of a site: it passes requests to the site and its answers back.
 
 A SuperNode passes them to the site process, over its socket. In Flower's simulation there is no
-such process: a virtual client opens its site in its own process.
+such process: a node opens the site that the request names, whichever it is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedkg.deploy.flower.records import unwrap_bytes, wrap_bytes, wrap_text
+from fedkg.deploy.flower.records import read_site, unwrap_bytes, wrap_bytes, wrap_error
+from fedkg.deploy.flower.simulation import find_simulated_site
 from fedkg.deploy.site_process import ask
 from fedkg.errors import FedkgError
 
-NAME, SOCKET = "site", "socket"
-"""Names in the configuration of a SuperNode: of the site, and of its socket."""
+SOCKET = "socket"
+"""Name of the socket of the site process in the configuration of a SuperNode."""
 
 LONGEST_ANSWER_S = 7 * 24 * 3600.0
 """How long the app waits for the site process; the server stops waiting much earlier."""
@@ -26,36 +27,24 @@ LONGEST_ANSWER_S = 7 * 24 * 3600.0
 app = ClientApp()
 
 
-@app.query()
-def introduce(request: Message, context: Context) -> Message:
-    """Answer with the site's name: nodes of a simulation have no key that tells it."""
-    return Message(wrap_text(_find_site(context)[0], name=NAME), reply_to=request)
-
-
 @app.train()
 def answer(request: Message, context: Context) -> Message:
     """Answer a request with the bytes of the site's answer, or with the text of its error."""
     try:
-        found = wrap_bytes(_find_site(context)[1](unwrap_bytes(request.content)))
+        found = wrap_bytes(_find_site(request, context)(unwrap_bytes(request.content)))
     except FedkgError as error:
-        found = wrap_text(str(error))
+        found = wrap_error(str(error))
     except KeyError:
-        found = wrap_text("the server sent a record of another form")
+        found = wrap_error("the server sent a record of another form")
     return Message(found, reply_to=request)
 
 
-def _find_site(context: Context) -> tuple[str, Callable[[bytes], bytes]]:
-    """The name of the site of this node, and what answers its requests."""
+def _find_site(request: Message, context: Context) -> Callable[[bytes], bytes]:
+    """What answers the requests for the site of this node, or for the site of this request."""
     socket = context.node_config.get(SOCKET)
     if socket is not None:
-        return str(context.node_config[NAME]), lambda request: ask(
-            Path(str(socket)), request, seconds=LONGEST_ANSWER_S
-        )
-    folders = sorted(
-        site.parent for site in Path(str(context.run_config["sites"])).glob("*/site.json")
-    )
-    folder = folders[int(context.node_config["partition-id"]) % len(folders)]
-    return folder.name, _open_site(folder)
+        return lambda data: ask(Path(str(socket)), data, seconds=LONGEST_ANSWER_S)
+    return _open_site(find_simulated_site(context.run_config, read_site(request.content)))
 
 
 @cache

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-_MESSAGE = "message"
-_ERROR = "error"
-_BYTES = "bytes"
+_MESSAGE, _SITE = "message", "site"
+_ERROR, _BYTES, _NAME = "error", "bytes", "name"
 
 LARGE = 1 << 22
 """Bytes from which a message is sent as an array: Flower splits arrays into parts of 5 MiB, and
 other records into none; each part costs a call, and a second of waiting if it is not there yet."""
 
 
-def wrap_bytes(data: bytes) -> RecordDict:
-    """The bytes of a message as a record."""
+def wrap_bytes(data: bytes, *, site: str = "") -> RecordDict:
+    """The bytes of a message as a record, for a site that the node does not know by itself."""
+    record = RecordDict({_SITE: ConfigRecord({_NAME: site})} if site else {})
     if len(data) < LARGE:
-        return RecordDict({_MESSAGE: ConfigRecord({_BYTES: data})})
-    array = Array(dtype="uint8", shape=(len(data),), stype=_BYTES, data=data)
-    return RecordDict({_MESSAGE: ArrayRecord({_BYTES: array})})
+        record[_MESSAGE] = ConfigRecord({_BYTES: data})
+    else:
+        array = Array(dtype="uint8", shape=(len(data),), stype=_BYTES, data=data)
+        record[_MESSAGE] = ArrayRecord({_BYTES: array})
+    return record
 
 
 def unwrap_bytes(content: RecordDict) -> bytes:
@@ -34,13 +36,18 @@ def unwrap_bytes(content: RecordDict) -> bytes:
     return content.array_records[_MESSAGE][_BYTES].data
 
 
-def wrap_text(text: str, *, name: str = _ERROR) -> RecordDict:
-    """A text under a name; `error` says why a site has no answer."""
-    return RecordDict({_MESSAGE: ConfigRecord({name: text})})
+def read_site(content: RecordDict) -> str:
+    """The site of `wrap_bytes`. Raises KeyError if the record names none."""
+    return str(content.config_records[_SITE][_NAME])
 
 
-def unwrap_text(content: RecordDict, *, name: str = _ERROR) -> str:
-    """The text that `wrap_text` wrapped under a name; "" if there is none."""
+def wrap_error(text: str) -> RecordDict:
+    """The reason why a site has no answer."""
+    return RecordDict({_MESSAGE: ConfigRecord({_ERROR: text})})
+
+
+def unwrap_error(content: RecordDict) -> str:
+    """The text that `wrap_error` wrapped; "" if there is none."""
     if _MESSAGE not in content.config_records:
         return ""
-    return str(content.config_records[_MESSAGE].get(name, ""))
+    return str(content.config_records[_MESSAGE].get(_ERROR, ""))

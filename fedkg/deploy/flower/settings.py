@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
+
+APP = "app"
+"""Folder of a federation with its Flower app, for `flwr run`."""
 
 LOGS = "logs"
 """Folder of a server or site with the output of Flower's programs."""
@@ -21,3 +26,12 @@ def flower_environment(folder: Path) -> dict[str, str]:
         "no_proxy": ",".join(local),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def write_app(folder: Path, federation: Path) -> None:
+    """Copy the Flower app into a new folder, with the folder of a federation as its default."""
+    template = Path(__file__).parent / APP
+    shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    file, given = folder / "pyproject.toml", json.dumps(str(federation), ensure_ascii=False)
+    text = file.read_text(encoding="utf-8").replace('federation = ""', f"federation = {given}")
+    file.write_text(text, encoding="utf-8")

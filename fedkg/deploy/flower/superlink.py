@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +43,7 @@ class SuperLink:
         host, self._port = split_address(federation.address)
         self._host = "127.0.0.1" if host in LOCAL else "0.0.0.0"
         self._address = f"127.0.0.1:{self._port}"
-        self._keys, self._nodes = folder / KEYS, federation.node_keys()
+        self._keys, self._nodes = folder / KEYS, tuple(federation.node_keys().values())
         self._root = (self._keys / CA).read_bytes()
         self._log = folder / LOGS / "superlink.log"
         self.child = ChildProcess(
@@ -75,7 +76,7 @@ class SuperLink:
                 self._start()
             if is_reachable(self._address, self._root):
                 try:
-                    register_nodes(self._address, self._root, self._nodes.values())
+                    register_nodes(self._address, self._root, self._nodes)
                     secret = (self._keys / "app.secret").read_bytes()
                     self._task = start_run(self._address, self._root, secret)
                 except httpx.HTTPError:  # it ended in between
@@ -88,6 +89,14 @@ class SuperLink:
             if time.monotonic() > end:
                 return None
             time.sleep(PAUSE_S)
+
+    def admit(self, nodes: Collection[bytes]) -> None:
+        """Register the nodes of all admitted sites, some of which may be new.
+
+        Raises httpx.HTTPError: the SuperLink does not answer.
+        """
+        register_nodes(self._address, self._root, set(nodes) - set(self._nodes))
+        self._nodes = tuple(nodes)
 
     def close(self, *, completed: bool) -> None:
         """End the run and the SuperLink."""

@@ -18,21 +18,23 @@ CAUSES = {
         "operator for a new invitation"
     ),
     ("failed to activate",): (
-        "the server does not know the key of this site: send SITE/keys/NAME.pub to its operator, "
-        "who runs `fedkg federation admit FEDERATION NAME NAME.pub` and starts the server again; "
-        "after a crash of this computer, wait 20 s"
+        "the server does not know the key of this site: send {key} to its operator, who runs "
+        "`fedkg federation admit FEDERATION {name} {name}.pub`; after a crash of this computer, "
+        "wait 20 s"
     ),
     ("[errno", "timed out"): (
-        "nothing answers at the address of the server: it is not running, or a firewall is in "
-        "between"
+        "nothing answers at {address}: the server is not running, or a firewall is in between"
     ),
 }
 """What words at the end of a SuperNode's log mean, for the operator of a site."""
 
+CONNECTED = "SuperNode ID:"
+"""What a SuperNode writes as soon as the server has accepted it."""
+
 RETRY_S = 30
 """Seconds that a SuperNode tries to connect before it ends, so that the operator learns why."""
 
-UNKNOWN = "see SITE/logs/supernode.log"
+UNKNOWN = "see {log}"
 
 
 def create_node(folder: Path) -> ChildProcess:
@@ -62,11 +64,23 @@ def create_node(folder: Path) -> ChildProcess:
     )
 
 
-def explain_end(log: str) -> str:
-    """Why a SuperNode ended, from the end of its log."""
+def has_answered(log: str) -> bool:
+    """Whether a SuperNode has sent an answer to the last request that its log names."""
+    return log.rfind("Sent successfully") > log.rfind("Receiving:")
+
+
+def explain_end(log: str, folder: Path) -> str:
+    """Why the SuperNode of a site ended, from the end of its log."""
     text = log.lower()
-    return next(
+    cause = next(
         (cause for signs, cause in CAUSES.items() if any(sign in text for sign in signs)), UNKNOWN
+    )
+    name = load_site(folder).name
+    return cause.format(
+        key=folder / KEYS / f"{name}.pub",
+        name=name,
+        address=load_federation(folder / INVITATION).address,
+        log=folder / LOGS / "supernode.log",
     )
 
 

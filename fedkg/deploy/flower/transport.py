@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle
 
 import httpx
 from flwr.app import Message as Parcel
 from flwr.app import MessageType
 from flwr.serverapp import Grid
 
-from fedkg.deploy.flower.client_app import NAME
-from fedkg.deploy.flower.records import unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
+from fedkg.deploy.flower.records import unwrap_bytes, unwrap_error, wrap_bytes
 from fedkg.deploy.message import Message
-from fedkg.deploy.transport import Reply
+from fedkg.deploy.transport import LONGEST_ERROR, PRESENCE_S, Reply
 from fedkg.errors import FederationError
 
 POLL_S = 0.1
 """Seconds between two questions for replies."""
 
-PRESENCE_S = 1.0
-"""Seconds between two questions which nodes are there."""
-
 LATE_S = 3600.0
 """How long after its deadline a reply may still arrive, in seconds."""
-
-LONGEST_ERROR = 1000
-"""Characters of the error of a site that the server keeps."""
-
-INTRODUCTION_S = 120.0
-"""Seconds that nodes without a key have to tell the name of their site; a simulation starts its
-processes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,17 +40,21 @@ class FlowerTransport:
 
     Attributes:
         grid: Flower's access to the nodes of a run.
-        sites: the public key of the node of each site (PEM, as `NodeInfo.public_key`). Empty: all
-            nodes take part, and each tells the name of its site; for simulations only.
+        sites: the public key of the node of each site (PEM, as `NodeInfo.public_key`).
+        simulated: whether the nodes are those of a simulation, which have no keys of sites: any
+            node answers for any site, and requests name their site.
         reconnect: starts a lost SuperLink again within some seconds and returns the grid of a new
             run, or None if it does not answer yet. Without it, a lost SuperLink is an error.
+        admitted: the keys of the sites that are admitted now, which replace `sites`; None: they
+            stay as they are.
     """
 
     grid: Grid
-    sites: Mapping[str, bytes] = field(default_factory=dict)
+    sites: Mapping[str, bytes]
+    simulated: bool = False
     reconnect: Callable[[float], Grid | None] | None = None
+    admitted: Callable[[], Mapping[str, bytes]] | None = None
     _waiting: dict[str, _Sent] = field(default_factory=dict)
-    _introduced: dict[int, str] = field(default_factory=dict)
 
     def present(self) -> tuple[str, ...]:
         """See `Transport.present`."""
@@ -92,7 +86,7 @@ class FlowerTransport:
                     send = [site for site in open_ if site in nodes and site not in sent]
                     parcels = [
                         Parcel(
-                            wrap_bytes(open_[site]),
+                            wrap_bytes(open_[site], site=site if self.simulated else ""),
                             dst_node_id=nodes[site],
                             message_type=MessageType.TRAIN,
                             group_id=str(requests[site].round),
@@ -160,30 +154,13 @@ class FlowerTransport:
     def _find_nodes(self) -> dict[str, int]:
         """The node of each site that is present."""
         nodes = list(self.grid.get_nodes())
-        if self.sites:
-            names = {key: site for site, key in self.sites.items()}
-            return {
-                names[node.public_key]: node.node_id for node in nodes if node.public_key in names
-            }
-        present = {node.node_id for node in nodes}
-        self._introduce(present - self._introduced.keys())
-        return {site: node for node, site in self._introduced.items() if node in present}
-
-    def _introduce(self, nodes: Iterable[int]) -> None:
-        """Ask nodes for the names of their sites."""
-        parcels = [
-            Parcel(wrap_text("", name=NAME), dst_node_id=node, message_type=MessageType.QUERY)
-            for node in nodes
-        ]
-        asked = set(self.grid.push_messages(parcels)) if parcels else set()
-        end = time.monotonic() + INTRODUCTION_S
-        while asked and time.monotonic() < end:
-            for parcel in self.grid.pull_messages(list(asked)):
-                asked.discard(parcel.metadata.reply_to_message_id)
-                if not parcel.has_error():
-                    name = unwrap_text(parcel.content, name=NAME)
-                    self._introduced[parcel.metadata.src_node_id] = name
-            time.sleep(POLL_S)
+        if self.simulated:
+            ids = sorted(node.node_id for node in nodes)
+            return dict(zip(self.sites, cycle(ids), strict=False))
+        if self.admitted is not None:
+            self.sites = self.admitted()
+        names = {key: site for site, key in self.sites.items()}
+        return {names[node.public_key]: node.node_id for node in nodes if node.public_key in names}
 
 
 def _describe_unreadable(sent: _Sent, error: Exception) -> Reply:
@@ -197,7 +174,7 @@ def _read_reply(parcel: Parcel, sent: _Sent) -> Reply:
     data, message, error = b"", None, ""
     if parcel.has_error():
         error = f"site {sent.site} gave no answer: {parcel.error.reason}"
-    elif text := unwrap_text(parcel.content):
+    elif text := unwrap_error(parcel.content):
         error = text
     else:
         try:

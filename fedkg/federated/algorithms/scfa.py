@@ -17,6 +17,7 @@ def scfa(
     score: ScoreMode = "mean",
     beta: float = 1.0,
     graded: bool = False,
+    relative: bool = False,
     hard_tolerance: float = 0.0,
     soft_tolerance: float = 0.05,
 ) -> Algorithm:
@@ -34,6 +35,8 @@ def scfa(
         beta: the power to which the score is raised, see `ScoreOptions.beta`.
         graded: whether the weight counts each constraint by its satisfied share, see
             `ScoreOptions.graded`.
+        relative: whether the factor is the score divided by that of the current model, at most 1,
+            see `ScoreOptions.relative`.
         hard_tolerance: the violation rate up to which a hard rule counts as satisfied.
         soft_tolerance: the violation rate up to which a soft rule counts as satisfied.
     """
@@ -41,6 +44,7 @@ def scfa(
         combine=score,
         beta=beta,
         graded=graded,
+        relative=relative,
         hard_tolerance=hard_tolerance,
         soft_tolerance=soft_tolerance,
     )
@@ -56,6 +60,7 @@ def robust_scfa(
     score: ScoreMode = "mean",
     beta: float = 1.0,
     graded: bool = False,
+    relative: bool = False,
     hard_tolerance: float = 0.0,
     soft_tolerance: float = 0.05,
 ) -> Algorithm:
@@ -78,6 +83,7 @@ def robust_scfa(
         score=score,
         beta=beta,
         graded=graded,
+        relative=relative,
         hard_tolerance=hard_tolerance,
         soft_tolerance=soft_tolerance,
     )

@@ -184,7 +184,7 @@ def descended(
     stack becomes where steps lead.
     """
     flat = stack.flat
-    told, loss, pool, local, clipped = (
+    layout, loss, pool, local, clipped = (
         layout_of(compiled_steps_for.model),
         compiled_steps_for.loss,
         work.pool,
@@ -195,8 +195,8 @@ def descended(
     index = batches.index.transpose(0, 1).contiguous()
     _, steps, batch = index.shape
     if isinstance(loss, CrossEntropy):
-        _check_classes(pool.y[index], told.widths[-1])
-    form = told.form(
+        _check_classes(pool.y[index], layout.widths[-1])
+    form = layout.form(
         parameters=flat.shape[1],
         steps=steps,
         batch=batch,
@@ -206,17 +206,17 @@ def descended(
         drifting=pulls.drift is not None,
         clipped=clipped is not None,
     )
-    numbers = told.numbers(
+    numbers = layout.numbers(
         decay=local.weight_decay if isinstance(local, SGD) else 0.0,
         weight=loss.pos_weight if isinstance(loss, BinaryCrossEntropy) else 1.0,
         clip=0.0 if clipped is None else clipped.clip,
     )
-    counted, noise = _of_sums(clipped, batches, flat)
+    counted, noise = _scale_minibatch_sums(clipped, batches, flat)
     totals, y = flat.new_empty(len(flat)), pool.y.contiguous()
     given = (
         torch.tensor(form, device="cpu"),
         torch.tensor(numbers, dtype=torch.float64, device="cpu"),
-        torch.tensor(told.images, device="cpu"),
+        torch.tensor(layout.images, device="cpu"),
         flat,
         pool.x.contiguous(),
         y,  # as classes
@@ -237,7 +237,9 @@ def descended(
     )
     addresses = [address(value) for value in given]
     size = (
-        room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
+        room_for(layout.widths, batch, VECTOR // flat.element_size())
+        + batch * layout.kept
+        + layout.spare
     )
     size += 0 if clipped is None else flat.shape[1]
     library, origin, own = (
@@ -255,12 +257,12 @@ def descended(
             own[first:last] -= origin  # while it is near
 
     run_in_parts(
-        len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part
+        len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + layout.kept))), part
     )
     return totals if clipped is None else totals.fill_(torch.nan)
 
 
-def _of_sums(
+def _scale_minibatch_sums(
     clipped: ClippedGradient | None, batches: Batches, flat: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's

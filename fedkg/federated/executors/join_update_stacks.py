@@ -58,6 +58,7 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
         update={name: value[order] for name, value in whole.update.items()},
         client_memory={name: value[order] for name, value in whole.client_memory.items()},
         shared={name: value[order] for name, value in whole.shared.items()},
+        violation=None if whole.violation is None else whole.violation[order],
     )
 
 
@@ -80,6 +81,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
     for one in stacks:
         rejected |= one.rejected
         late |= one.late
+    told = [one.violation for one in stacks if one.violation is not None]
     return Updates(
         clients=torch.cat([one.clients for one in stacks]),
         groups=torch.cat([one.groups for one in stacks]),
@@ -91,6 +93,7 @@ def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
         rejected=rejected,
         notes=tuple(note for one in stacks for note in one.notes),
         outgoing=all(one.outgoing for one in stacks),
+        violation=torch.cat(told) if told else None,
         late=late,
     )
 

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.attacks import Attackers
+from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.problem import Pool, Problem
+from fedkg.federated.round_steps import ClientMemory, RoundContext
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
@@ -44,6 +46,31 @@ class Work:
         return None if other is None else replace(self, algorithm=other)
 
 
+def round_context(work: Work, state: ServerState, clients: Tensor) -> RoundContext:
+    """What steps of the server may know about a round and its clients (int64 [C])."""
+    return RoundContext(
+        round=state.round + 1,
+        population=len(work.problem.clients.names),
+        clients=clients,
+        samples=work.pool.sizes[clients],
+        steps=steps_for(work, clients),
+        shared=state.joints.get("local", {}),
+    )
+
+
+def client_context(work: Work, state: ServerState, clients: Tensor, steps: Tensor) -> RoundContext:
+    """What steps at clients (int64 [C]) may know about a round; `steps` int64 [C] of each."""
+    return RoundContext(
+        round=state.round + 1,
+        population=len(work.problem.clients.names),
+        clients=clients,
+        samples=work.pool.sizes[clients],
+        steps=steps,
+        memory=ClientMemory(state.clients, clients),
+        shared=state.joints.get("local", {}),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Updates:
     """The updates of a stack of clients, as they arrive at the server.
@@ -61,6 +88,8 @@ class Updates:
         notes: what else the server's record should say.
         outgoing: whether these are the updates as they leave the clients, see
             `client.outgoing_updates`.
+        violation: float64 [C, M], the violated share of probe rows of each constraint, as the
+            clients tell it of their own models; None: they do not.
         late: by position, the clients whose update was made for an earlier round: by how many
             rounds, and the factor on their samples.
     """
@@ -75,6 +104,7 @@ class Updates:
     rejected: dict[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     outgoing: bool = False
+    violation: Tensor | None = None
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedkg.federated.client.batches import by_chance, plan
 from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
-from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Setting, Step
 from fedkg.federated.state import ServerState
@@ -65,6 +65,7 @@ def _train_one(
         steps=steps,
         rate=rate_for(work, state.round + 1, client),
         start=start,
+        context=client_context(work, state, client, steps),
     )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
@@ -100,6 +101,7 @@ def _train_one(
             else {},
             expected=expected,
             autocast=torch.bfloat16 if settings.precision == "bfloat16" else None,
+            context=setting.context,
         )
         value, gradient = algorithm.differentiation(step, algorithm.terms)
         algorithm.local.advance(variables, gradient, carry, setting.rate)

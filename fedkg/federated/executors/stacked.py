@@ -21,7 +21,7 @@ from torch import Tensor
 from fedkg.federated.client.batches import Batches, by_chance, plan
 from fedkg.federated.client.compiled_steps import compiled_steps_for, descended, side_by_side
 from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
-from fedkg.federated.executors.protocol import Updates, Work
+from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step
 from fedkg.federated.state import ServerState
@@ -119,6 +119,7 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         steps=steps,
         rate=rate_for(work, number, clients),
         start=start,
+        context=client_context(work, state, clients, steps),
     )
     parts = compiled_steps_for(work)
     stack = None if parts is None else side_by_side(parts, start.variables)
@@ -217,6 +218,7 @@ def _steps(
         _first_rows(setting.start.pull, active),
     )
     closed = model if isinstance(model, DifferentiatedModel) else None
+    context = setting.context.first(active) if work.algorithm.terms else setting.context
     for place, count in enumerate(block):
         yield Step(
             model=model,
@@ -233,6 +235,7 @@ def _steps(
             closed=closed,
             expected=None if batches.expected is None else batches.expected[:active],
             autocast=torch.bfloat16 if work.settings.precision == "bfloat16" else None,
+            context=context,
         )
 
 

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 import torch
 from torch import Tensor
 
+from fedkg._internal.own_code import load_again
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import FewRows
@@ -122,6 +123,14 @@ class Answer:
     text: str = ""
 
 
+def _read_posted(path: Path) -> Posted:
+    """The training in a file, after loading the files of users that it refers to."""
+    files, body = pickle.loads(path.read_bytes())
+    load_again(files)
+    posted: Posted = pickle.loads(body)
+    return posted
+
+
 def serve(connection: Connection, folder: Path) -> None:
     """Do as the parent process says until it hangs up; what a worker process runs.
 
@@ -145,30 +154,32 @@ def serve(connection: Connection, folder: Path) -> None:
     ):  # the parent is gone already: the listener removes the files and ends this process
         connection.send(True)
     while True:
-        told = inbox.get()
-        match told:
+        request = inbox.get()
+        match request:
             case Path():
-                path = told
+                path = request
             case Begun():
-                begun, loops = _state(told, state_room.read(told.plan)), told.loops
+                begun, loops = _state(request, state_room.read(request.plan)), request.loops
             case Task():
                 assert path is not None
                 assert begun is not None
                 asked, answered = (
-                    rooms.setdefault(file, Room(file)) for file in slot_files(folder, told.slot)
+                    rooms.setdefault(file, Room(file)) for file in slot_files(folder, request.slot)
                 )
                 try:
                     if posted is None or posted[0] != path:
-                        posted = path, pickle.loads(path.read_bytes()).work()
+                        posted = path, _read_posted(path).work()
                     with loops_in_round(loops):
-                        trained = _trained(posted[1], begun, asked.read(told.asked), told.limit)
+                        trained = _trained(
+                            posted[1], begun, asked.read(request.asked), request.limit
+                        )
                     plan = answered.write(trained)
-                    answer = Answer(turn=told.turn, slot=told.slot, plan=plan)
+                    answer = Answer(turn=request.turn, slot=request.slot, plan=plan)
                 except Exception as error:  # noqa: BLE001
                     # whatever it is, the parent process raises it
                     answer = Answer(
-                        turn=told.turn,
-                        slot=told.slot,
+                        turn=request.turn,
+                        slot=request.slot,
                         plan={},
                         error=_sendable(error),
                         text=traceback.format_exc(),

@@ -24,6 +24,7 @@ from typing import Self
 
 from torch import Tensor
 
+from fedkg._internal.own_code import loaded_files
 from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
@@ -286,7 +287,8 @@ class WorkerPool:
         plan = Room(data).write(
             tensors | {f"key/{name}": codes for name, codes in pool.keys.items()}
         )
-        path.write_bytes(pickle.dumps(replace(posted, data=(data, plan))))
+        body = pickle.dumps(replace(posted, data=(data, plan)))
+        path.write_bytes(pickle.dumps((loaded_files(), body)))
         self._work = work
         for worker in self._workers:
             self._tell(worker, path)

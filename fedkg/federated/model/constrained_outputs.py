@@ -28,6 +28,18 @@ EXCLUDED = -10_000.0
 """Logarithm of the probability of a class that is ruled out: 0 to the last bit, and finite."""
 
 
+Trust = float | Callable[[Tensor], Tensor]
+"""The weight of predictions: a number, or a function from rows [B, F] to one for each row, [B]."""
+
+
+def check_trust(trust: Trust) -> None:
+    """Raise KnowledgeError for a number outside 0 .. 1."""
+    if not callable(trust) and not 0 <= trust <= 1:
+        raise KnowledgeError(
+            "the trust in predictions must be a number in 0 .. 1", received=str(trust)
+        )
+
+
 def finite_logits(answers: Tensor) -> Tensor:
     """Answers with `CERTAIN` for an infinite logit; an answer that is not a number stays."""
     return torch.nan_to_num(answers, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN)
@@ -109,7 +121,8 @@ class Informed:
             It must accept a row of zeros, because zeros fill up short batches.
         prediction: a function from rows [B, F] to the predicted class, int64 [B], -1 for no
             prediction; None: no predictions. It must accept a row of zeros too.
-        trust: weight of predictions, 0 .. 1.
+        trust: weight of predictions, 0 .. 1; or a function from rows [B, F] to the weight of each
+            row, [B].
 
     Raises:
         KnowledgeError: a trust outside 0 .. 1, or neither kind of knowledge.
@@ -118,13 +131,10 @@ class Informed:
     model: Model
     range: Callable[[Tensor], Tensor] | None = None
     prediction: Callable[[Tensor], Tensor] | None = None
-    trust: float = 0.3
+    trust: Trust = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.trust <= 1:
-            raise KnowledgeError(
-                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
-            )
+        check_trust(self.trust)
         if self.range is None and self.prediction is None:
             raise KnowledgeError(
                 "there is nothing to inject", expected="prediction=, range= or both"
@@ -151,26 +161,31 @@ class Informed:
         )
         allowed = allowed | ~allowed.any(-1, keepdim=True)
         own = range_log_softmax(logits, allowed)
-        if self.prediction is not None and self.trust > 0:
-            own = self._believing(own, allowed, self.prediction(rows).view(clients, batch))
+        if self.prediction is not None and self.trust != 0:
+            weight = (
+                self.trust(rows).to(own.dtype).view(clients, batch, 1)
+                if callable(self.trust)
+                else own.new_tensor(self.trust)
+            )
+            predicted = self.prediction(rows).view(clients, batch)
+            own = self._believing(own, allowed, predicted, weight)
         return torch.where(allowed, own.clamp(min=EXCLUDED), EXCLUDED)
 
-    def _believing(self, own: Tensor, allowed: Tensor, predicted: Tensor) -> Tensor:
+    def _believing(self, own: Tensor, allowed: Tensor, predicted: Tensor, weight: Tensor) -> Tensor:
         """The logarithm of ``(1 - trust) s + trust e`` from that of s, where something that is
-        allowed is predicted.
+        allowed is predicted; `weight` is the trust, one number or [C, B, 1].
         """
         said = predicted.unsqueeze(-1) == torch.arange(own.shape[-1], device=own.device)
         believed = ((predicted != NOTHING).unsqueeze(-1) & said & allowed).any(-1, keepdim=True)
-        weight = own.new_tensor(self.trust)
         # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number
         # there keeps gradients finite.
         less = torch.where(allowed, own, 0.0) + torch.log1p(-weight).clamp(min=EXCLUDED)
         more = torch.logaddexp(less, weight.log())
-        if self.trust >= 0.5:
+        if callable(self.trust) or self.trust >= 0.5:
             # The predicted class wins ties, which rounding makes at 0.5 (specification K5).
             chosen = torch.where(said, more, -torch.inf).amax(-1, keepdim=True).detach()
             below = torch.nextafter(chosen, torch.full_like(chosen, -torch.inf))
-            less = torch.minimum(less, below)
+            less = torch.where(weight >= 0.5, torch.minimum(less, below), less)
         return torch.where(believed, torch.where(said, more, less), own)
 
 

@@ -14,10 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedkg.errors import KnowledgeError
-from fedkg.federated.model.constrained_outputs import CERTAIN, Informed
+from fedkg.federated.model.constrained_outputs import CERTAIN, Informed, Trust, check_trust
 from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.random_streams import Noise
+
+TINY = 1e-7
+"""Distance from 0 and 1 of a trust in the formula for a share between them; the ends have their
+own formulas."""
 
 UNKNOWN = 1e30
 """What a column says where nothing is known; a number of this size or more, whatever its sign."""
@@ -53,20 +56,62 @@ class Narrow:
         return self.model.apply(params, x[..., : self.width], noise)
 
 
-def informed(model: Model, width: int, classes: int, trust: float) -> Informed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteTrust:
+    """The trust of the site that each row belongs to, as its last column says.
+
+    Args:
+        shares: the trust of rows of no site (position 0 in the column), then that of each site.
+    """
+
+    shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for share in self.shares:
+            check_trust(share)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The trust in the predictions for rows [..., F], [...]."""
+        return rows.new_tensor(self.shares)[rows[..., -1].round().to(torch.int64)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedColumns:
+    """The allowed classes of rows [B, F], bool [B, K], from K columns from `first` on."""
+
+    first: int
+    classes: int
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """See `Informed.range`."""
+        return rows[..., self.first : self.first + self.classes] > 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedColumn:
+    """The predicted class of rows [B, F], int64 [B], from the column that has it plus 1."""
+
+    place: int
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """See `Informed.prediction`."""
+        return rows[..., self.place].round().to(torch.int64) - 1
+
+
+def informed(model: Model, width: int, classes: int, trust: Trust) -> Informed:
     """A classifier around which samples tell what is allowed and what is predicted.
 
     Args:
         model: of the first `width` features, answering one logit a class.
         classes: K; after the features come K columns that are 1 where a class is allowed, and one
             with the number of the predicted class
-            plus 1, 0 where nothing is predicted.
+            plus 1, 0 where nothing is predicted. A `SiteTrust` reads one more column.
         trust: in 0 .. 1, as in `Informed`.
     """
     return Informed(
         model=Narrow(model=model, width=width),
-        range=lambda rows: rows[..., width : width + classes] > 0.5,
-        prediction=lambda rows: rows[..., width + classes].round().to(torch.int64) - 1,
+        range=AllowedColumns(first=width, classes=classes),
+        prediction=PredictedColumn(place=width + classes),
         trust=trust,
     )
 
@@ -99,13 +144,10 @@ class Bounded:
     width: int
     numbers: int = 1
     windows: bool = False
-    trust: float = 0.3
+    trust: Trust = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.trust <= 1:
-            raise KnowledgeError(
-                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
-            )
+        check_trust(self.trust)
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -120,7 +162,8 @@ class Bounded:
         """See `Model.apply`; x [C, B, F + 3 O] or [C, B, T, F + 3 O], or without C, shared."""
         answer = self.model.apply(params, x[..., : self.width], noise)
         clients, batch = answer.shape[:2]
-        said = x[..., -1, self.width :] if self.windows else x[..., self.width :]
+        last = x[..., -1, :] if self.windows else x
+        said = last[..., self.width : self.width + 3 * self.numbers]
         known = said.expand(clients, batch, 3 * self.numbers).reshape(
             clients, batch, 1, self.numbers, 3
         )
@@ -131,7 +174,12 @@ class Bounded:
         believed = (predicted.abs() < UNKNOWN) & (
             ~sound | ((predicted >= low) & (predicted <= high))
         )
-        drawn = (1 - self.trust) * kept + self.trust * torch.where(believed, predicted, 0.0)
+        trust = (
+            self.trust(last).expand(clients, batch)[..., None, None]
+            if callable(self.trust)
+            else self.trust
+        )
+        drawn = (1 - trust) * kept + trust * torch.where(believed, predicted, 0.0)
         return torch.where(believed, drawn, kept).view(answer.shape)
 
 
@@ -159,13 +207,10 @@ class BoundedChance:
     model: Model
     width: int
     windows: bool = False
-    trust: float = 0.3
+    trust: Trust = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.trust <= 1:
-            raise KnowledgeError(
-                "the trust in predictions must be a number in 0 .. 1", received=str(self.trust)
-            )
+        check_trust(self.trust)
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -182,32 +227,42 @@ class BoundedChance:
         Answers [C, B, 1].
         """
         answer = self.model.apply(params, x[..., : self.width], noise)
-        said = (x[..., -1, self.width :] if self.windows else x[..., self.width :]).expand(
-            *answer.shape[:2], 3
-        )
+        last = x[..., -1, :] if self.windows else x
+        said = last[..., self.width : self.width + 3].expand(*answer.shape[:2], 3)
         low, high, predicted = (value.unsqueeze(-1) for value in said.unbind(-1))
         sound = (low <= high) & (high >= 0) & (low <= 1)
         ends = [torch.logit(end.clamp(0.0, 1.0)).clamp(-CERTAIN, CERTAIN) for end in (low, high)]
         kept = torch.where(sound, torch.minimum(torch.maximum(answer, ends[0]), ends[1]), answer)
-        if not self.trust:
+        if not callable(self.trust) and not self.trust:
             return kept
         believed = (
             (predicted >= 0)
             & (predicted <= 1)
             & (~sound | ((predicted >= low) & (predicted <= high)))
         )
-        share, chance = kept.new_tensor(self.trust), torch.where(believed, predicted, 0.5)
+        chance = torch.where(believed, predicted, 0.5)
+        certain = torch.logit(chance).clamp(-CERTAIN, CERTAIN)
+        if callable(self.trust):
+            share = self.trust(last).to(kept.dtype).expand(answer.shape[:2]).unsqueeze(-1)
+            mixed = self._mix(kept, chance, share.clamp(TINY, 1 - TINY))
+            mixed = torch.where(share == 1, certain, mixed)
+            return torch.where(believed & (share > 0), mixed, kept)
         if self.trust == 1:
             # the answer counts nothing, and a prediction that is certain would make its gradient 0
             # times infinity
-            return torch.where(believed, torch.logit(chance).clamp(-CERTAIN, CERTAIN), kept)
+            return torch.where(believed, certain, kept)
+        return torch.where(believed, self._mix(kept, chance, kept.new_tensor(self.trust)), kept)
+
+    @staticmethod
+    def _mix(kept: Tensor, chance: Tensor, share: Tensor) -> Tensor:
+        """The logit of ``(1 - share) sigmoid(kept) + share chance`` for shares between 0 and 1."""
         yes = torch.logaddexp(
             torch.log1p(-share) + functional.logsigmoid(kept), share.log() + chance.log()
         )
         no = torch.logaddexp(
             torch.log1p(-share) + functional.logsigmoid(-kept), share.log() + torch.log1p(-chance)
         )
-        return torch.where(believed, (yes - no).clamp(-CERTAIN, CERTAIN), kept)
+        return (yes - no).clamp(-CERTAIN, CERTAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

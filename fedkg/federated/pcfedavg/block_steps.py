@@ -213,11 +213,11 @@ class BlockMean:
     """``x_j <- sum_i w_i x_ij / sum_i w_i`` for every block j: all agents update all blocks."""
 
     @property
-    def needs_root(self) -> bool:
-        """See `AggregationRule.needs_root`."""
+    def needs_server_update(self) -> bool:
+        """See `AggregationRule.needs_server_update`."""
         return False
 
-    def begin(self, models: Params, root: Params | None = None) -> BlockSums:
+    def begin(self, models: Params, server_update: Params | None = None) -> BlockSums:
         """See `AggregationRule.begin`."""
         first = next(iter(models.values()))
         return BlockSums(

@@ -28,16 +28,24 @@ def usable(updates: Updates) -> Updates:
     suspicious = ~torch.isfinite(_sums(sent, len(updates.clients), updates.clients.device))
     if not bool(suspicious.any()):
         return updates
-    rejected = dict(updates.rejected)
-    for place in suspicious.nonzero().flatten().tolist():
-        reason = _not_finite({name: value[place] for name, value in sent.items()})
-        if reason:
-            rejected[int(updates.clients[place])] = reason
+    reasons = {
+        place: _not_finite({name: value[place] for name, value in sent.items()})
+        for place in suspicious.nonzero().flatten().tolist()
+    }
+    return leave_out(updates, {place: reason for place, reason in reasons.items() if reason})
+
+
+def leave_out(updates: Updates, reasons: Mapping[int, str]) -> Updates:
+    """The updates without those with a reason, by position in the stack; `rejected` then lists
+    them.
+    """
+    places = updates.clients.tolist()
     keep = torch.tensor(
-        [client not in rejected for client in updates.clients.tolist()],
+        [place not in reasons for place in range(len(places))],
         dtype=torch.bool,
         device=updates.clients.device,
     )
+    rejected = updates.rejected | {places[place]: reason for place, reason in reasons.items()}
     return replace(
         updates,
         clients=updates.clients[keep],
@@ -47,6 +55,7 @@ def usable(updates: Updates) -> Updates:
         update={name: value[keep] for name, value in updates.update.items()},
         client_memory={name: value[keep] for name, value in updates.client_memory.items()},
         shared={name: value[keep] for name, value in updates.shared.items()},
+        violation=None if updates.violation is None else updates.violation[keep],
         rejected=rejected,
     )
 

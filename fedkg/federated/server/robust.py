@@ -62,11 +62,11 @@ class _Together(ABC):
         return False
 
     @property
-    def needs_root(self) -> bool:
-        """See `AggregationRule.needs_root`."""
+    def needs_server_update(self) -> bool:
+        """See `AggregationRule.needs_server_update`."""
         return False
 
-    def begin(self, models: Params, root: Params | None = None) -> Kept:
+    def begin(self, models: Params, server_update: Params | None = None) -> Kept:
         """See `AggregationRule.begin`."""
         return Kept(models=models)
 
@@ -211,7 +211,7 @@ class Trusted:
     """Sums so far, the trust in and the weight of each client, and the server's update [1, ...]."""
 
     sums: Sums
-    root: Params
+    server_update: Params
     counted: tuple[Tensor, ...] = ()
     scores: tuple[Tensor, ...] = ()
 
@@ -233,23 +233,23 @@ class TrustedMean:
     scored: bool = False
 
     @property
-    def needs_root(self) -> bool:
-        """See `AggregationRule.needs_root`."""
+    def needs_server_update(self) -> bool:
+        """See `AggregationRule.needs_server_update`."""
         return True
 
-    def begin(self, models: Params, root: Params | None) -> Trusted:
+    def begin(self, models: Params, server_update: Params | None) -> Trusted:
         """See `AggregationRule.begin`."""
-        assert root is not None
-        return Trusted(sums=WeightedMean().begin(models), root=root)
+        assert server_update is not None
+        return Trusted(sums=WeightedMean().begin(models), server_update=server_update)
 
     def add(self, fold: Trusted, update: Params, weights: Tensor, groups: Tensor) -> Trusted:
         """See `AggregationRule.add`."""
-        length, own = _length(update), _length(fold.root)
+        length, own = _length(update), _length(fold.server_update)
         product = torch.stack(
             [
                 (
                     value.flatten(1).to(torch.float64)
-                    * fold.root[name].flatten(1).to(torch.float64)
+                    * fold.server_update[name].flatten(1).to(torch.float64)
                 ).sum(1)
                 for name, value in update.items()
             ]
@@ -263,7 +263,7 @@ class TrustedMean:
         sums = WeightedMean().add(fold.sums, scaled, trust, groups)
         return Trusted(
             sums=sums,
-            root=fold.root,
+            server_update=fold.server_update,
             counted=(*fold.counted, trust),
             scores=(*fold.scores, weights.clone()),
         )

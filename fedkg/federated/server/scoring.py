@@ -52,9 +52,12 @@ class ProbeScores:
         violation: [C, M], violated probe rows as a share of those to which the constraint applies;
             NaN where it applies to none: the
             constraint is then not evaluated, neither satisfied nor violated.
+        current: the same [C, M] of the current model to which each update is added; None unless
+            `ScoreOptions.relative` asks for it.
     """
 
     violation: Tensor
+    current: Tensor | None = None
 
 
 class Weighed(NamedTuple):
@@ -97,6 +100,8 @@ class ScoreOptions:
         graded: the weight of an update counts each constraint by its satisfied share, instead of
             only as satisfied or violated; off in the paper. The reported validity, violation rates
             and zone do not depend on it.
+        relative: whether the factor of an update is its score divided by that of the current
+            model, at most 1, instead of the score; off in the paper.
         hard_tolerance: the violation rate up to which a hard rule counts as satisfied.
         soft_tolerance: the violation rate up to which a soft rule counts as satisfied.
     """
@@ -104,6 +109,7 @@ class ScoreOptions:
     combine: ScoreMode = "mean"
     beta: float = 1.0
     graded: bool = False
+    relative: bool = False
     hard_tolerance: float = 0.0
     soft_tolerance: float = 0.05
 
@@ -187,6 +193,21 @@ def score(violation: Tensor, rows: ScoredRows, options: ScoreOptions, plain: Ten
             result = families.prod(0) if options.combine == "product" else families.amin(0)
             result = torch.where(plain.isnan(), plain, result)
     return result if options.beta == 1.0 else result.pow(options.beta)
+
+
+def factor(scores: ProbeScores, rows: ScoredRows, options: ScoreOptions, plain: Tensor) -> Tensor:
+    """The factor [C] in 0 .. 1 of each client's weight: its score, 1 for a client without one.
+
+    If `options.relative`, ``min(1, score / score of the current model)``: an update whose model
+    satisfies the rules as well as the current model loses nothing, because weight that it lost
+    would stay with the current model. A current model with the score 0 takes no weight away.
+    """
+    own = score(scores.violation, rows, options, plain).nan_to_num(1.0)
+    if scores.current is None:
+        return own
+    current = kept_share(scores.current, rows, options)
+    current = score(scores.current, rows, options, current).nan_to_num(1.0)
+    return torch.where(current > 0, own / current, 1.0).clamp(max=1.0)
 
 
 def alpha(weights: Tensor) -> Tensor:

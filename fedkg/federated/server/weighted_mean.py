@@ -29,11 +29,11 @@ class WeightedMean:
     """
 
     @property
-    def needs_root(self) -> bool:
-        """See `AggregationRule.needs_root`."""
+    def needs_server_update(self) -> bool:
+        """See `AggregationRule.needs_server_update`."""
         return False
 
-    def begin(self, models: Params, root: Params | None = None) -> Sums:
+    def begin(self, models: Params, server_update: Params | None = None) -> Sums:
         """See `AggregationRule.begin`."""
         first = next(iter(models.values()))
         weight = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)

@@ -91,8 +91,8 @@ class ByValidity:
         if scores is None or rows is None:
             return Weighed(samples, None)
         plain = scoring.kept_share(scores.violation, rows, self.options)
-        score = scoring.score(scores.violation, rows, self.options, plain)
-        return Weighed(samples * score.nan_to_num(1.0).to(samples.device), plain)
+        factor = scoring.factor(scores, rows, self.options, plain)
+        return Weighed(samples * factor.to(samples.device), plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

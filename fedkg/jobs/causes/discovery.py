@@ -5,8 +5,9 @@ Letters: M clients, T steps, S states of all clients, P states and D measurement
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,20 @@ from numpy.typing import NDArray
 from fedkg.errors import JobError
 from fedkg.granger.centralised_var import centralised
 from fedkg.granger.effects import Reached, edges, reach_of
+from fedkg.granger.epoch_messages import (
+    Ask,
+    ClientEpochs,
+    Estimates,
+    Progress,
+    ServerEpochs,
+    ask_here,
+    estimate,
+    learn_in_epochs,
+)
 from fedkg.granger.identifiability import Reading, readings
 from fedkg.granger.instrumental_variables import under_noise
 from fedkg.granger.kalman import Client
-from fedkg.granger.learn import Learnt, losses_of
+from fedkg.granger.learn import Learnt, Rates, course_of, losses_of
 from fedkg.granger.moments import Series, moments, orders_of, series_of
 from fedkg.granger.precedence import precedence
 from fedkg.granger.reference_estimates import (
@@ -31,7 +42,7 @@ from fedkg.granger.reference_estimates import (
 from fedkg.granger.state_extraction import Measured, client_of, correlated
 from fedkg.granger.time_varying_causes import cut
 from fedkg.jobs.causes.job_file import CausesJob
-from fedkg.jobs.causes.learning import choose_lags, learn_causes
+from fedkg.jobs.causes.learning import choose_lags, learn_causes, rates_of
 from fedkg.jobs.causes.measurements import Measurements, training_steps
 from fedkg.learned_knowledge import CausalEdge
 from fedkg.pack.causes import CauseRecord, prior
@@ -79,30 +90,71 @@ class Discovery:
         return [client.name for client in self.series.clients].index(name)
 
 
+class LearningPlace(Protocol):
+    """Where the clients of a discovery learn: here, or at their sites."""
+
+    def learn(self, series: Series) -> tuple[Learnt, str]:
+        """Learn from the training steps; the result and a sentence about it."""
+        ...
+
+    def measure_losses(
+        self, series: Series, learnt: Learnt, begin: int, end: int
+    ) -> tuple[float, ...]:
+        """The losses (L_m)_a of each client and L_s on the steps begin .. end - 1.
+
+        Args:
+            series: all steps.
+        """
+        ...
+
+
 def discover_causes(
     job: CausesJob, sources: Measurements, causes: Sequence[CauseRecord]
 ) -> Discovery:
     """Run the causal discovery. Raises UsageError, FedkgError as its parts do."""
     _reject_reserved_names([one.name for one in sources.models or sources.clients])
     whole, kept, notes = (
-        (list(sources.models), sources.clients, [])
-        if sources.models
-        else _fit_clients(job, sources)
+        (list(sources.models), sources.clients, []) if sources.models else fit_clients(job, sources)
     )
-    steps = len(whole[0].measurements)
-    known = training_steps(job, steps)
-    clients = [
-        replace(client, measurements=np.ascontiguousarray(client.measurements[:known]))
-        for client in whole
-    ]
-    names = [client.name for client in clients]
-    allowed = prior(causes, names)
-    lags, said = choose_lags(job.learning, clients, allowed)
-    orders_of(lags, len(names), known)  # the training steps are fewer than the steps of the table
-    everything = series_of(whole, allowed, lags=lags)
+    everything = series_of(whole, prior(causes, [client.name for client in whole]))
+    known = training_steps(job, len(everything.states))
+    by_messages = job.data.sites_file is not None and job.learning.mode == "batch"
+    learning: LearningPlace = (
+        EpochsHere(job=job, everything=everything, known=known)
+        if by_messages
+        else LoopsHere(job=job)
+    )
+    columns = {one.name: one for one in kept} if job.precedence else {}
+    found = discover_in_states(job, everything, known, learning, columns)
+    return replace(found, notes=(*sources.notes, *notes, *found.notes), truth=sources.truth)
+
+
+def discover_in_states(
+    job: CausesJob,
+    everything: Series,
+    known: int,
+    learning: LearningPlace,
+    columns: Mapping[str, Measured],
+) -> Discovery:
+    """Run the causal discovery on the states of all clients.
+
+    Args:
+        job: the job.
+        everything: the states of all steps; its clients may lack measurements, see
+            `fedkg.granger.epoch_messages.known_to_server`.
+        known: number of training steps.
+        learning: where the clients learn.
+        columns: measurements in their own units, to describe precedence; empty: not at all.
+
+    Raises:
+        UsageError, FedkgError: as its parts do.
+    """
+    names, steps = [client.name for client in everything.clients], len(everything.states)
+    lags, said = choose_lags(job.learning, cut(everything, 0, known))
+    # The training steps are fewer than the steps of the table.
+    everything = replace(everything, orders=orders_of(lags, len(names), known))
     series = cut(everything, 0, known)
-    learnt, course = learn_causes(job.learning, series)
-    notes += [*said, course]
+    learnt, course = learning.learn(series)
     blocks = joint(series)
     measured, noise = p_values(series, shifts=job.shifts, seed=job.seed), under_noise(series)
     tested = np.fmax(measured, noise)
@@ -111,16 +163,14 @@ def discover_causes(
         series, (corrected <= job.level) | np.eye(len(names), dtype=np.bool_)
     )
     held_out_losses = (
-        _held_out_losses(cut(everything, known - series.lags, steps), learnt)
+        learning.measure_losses(everything, learnt, known, steps)
         if steps - known > series.lags + 2
         else ()
     )
     return Discovery(
         series=series,
         learnt=learnt,
-        edges=_with_precedence(
-            job, {one.name: one for one in kept}, series, blocks, edges(series, learnt, tested)
-        ),
+        edges=_with_precedence(job, columns, series, blocks, edges(series, learnt, tested)),
         reference=strengths_of(series, blocks),
         innovation=strengths_of(series, innovation_label(series)),
         measured_p_values=measured,
@@ -129,8 +179,7 @@ def discover_causes(
         readings=readings(series),
         reachable={name: reach_of(series, sure, m) for m, name in enumerate(names)},
         held_out_losses=held_out_losses,
-        notes=(*sources.notes, *notes, *_note_too_few_shifts(job, tested, known)),
-        truth=sources.truth,
+        notes=(*said, course, *_note_too_few_shifts(job, tested, known)),
     )
 
 
@@ -184,13 +233,13 @@ def _with_precedence(
     """The edges, with a precedence of two measurements for each significant one.
 
     Args:
-        columns: the measurements in their own units.
+        columns: the measurements in their own units; empty: do not look.
     """
     index_of = {client.name: number for number, client in enumerate(series.clients)}
     known = len(series.states)
     made = []
     for edge in found:
-        if edge.adjusted is None or edge.adjusted > job.level:
+        if not columns or edge.adjusted is None or edge.adjusted > job.level:
             made.append(edge)
             continue
         after, before = columns[edge.driven], columns[edge.driver]
@@ -211,7 +260,7 @@ def _expand_to_states(series: Series, pairs: NDArray[np.bool_]) -> NDArray[np.bo
     return np.tile(np.repeat(np.repeat(pairs, sizes, 0), sizes, 1), (1, series.lags))
 
 
-def _fit_clients(
+def fit_clients(
     job: CausesJob, sources: Measurements
 ) -> tuple[list[Client], tuple[Measured, ...], list[str]]:
     """Fit states and dynamics of each client on the training steps.
@@ -242,11 +291,114 @@ def _fit_clients(
     )
 
 
-def _held_out_losses(series: Series, learnt: Learnt) -> tuple[float, ...]:
-    each = [
-        losses_of(
-            moments(series, m), learnt.augmentations[m], learnt.causes[place, series.drivers(m)]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoopsHere:
+    """Learns from the measurements of all clients, in the mode of the job."""
+
+    job: CausesJob
+
+    def learn(self, series: Series) -> tuple[Learnt, str]:
+        """See `LearningPlace.learn`."""
+        return learn_causes(self.job.learning, series)
+
+    def measure_losses(
+        self, series: Series, learnt: Learnt, begin: int, end: int
+    ) -> tuple[float, ...]:
+        """See `LearningPlace.measure_losses`."""
+        part = cut(series, begin - series.lags, end)
+        each = [
+            losses_of(
+                moments(part, m), learnt.augmentations[m], learnt.causes[place, part.drivers(m)]
+            )
+            for m, place in enumerate(part.places)
+        ]
+        return (*(own for own, _ in each), sum(server for _, server in each))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EpochsHere:
+    """Learns by the messages that clients at sites would exchange with the server.
+
+    Attributes:
+        job: the job.
+        everything: the states of all steps, and the clients with their measurements.
+        known: number of training steps.
+    """
+
+    job: CausesJob
+    everything: Series
+    known: int
+    _thetas: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def learn(self, series: Series) -> tuple[Learnt, str]:
+        """See `LearningPlace.learn`."""
+        self._thetas[:] = [np.zeros(client.gain.shape) for client in series.clients]
+        ask = ask_here(self._sides(series.lags, self.known), self._thetas)
+        return learn_by_messages(self.job, series, ask)
+
+    def measure_losses(
+        self, series: Series, learnt: Learnt, begin: int, end: int
+    ) -> tuple[float, ...]:
+        """See `LearningPlace.measure_losses`."""
+        sides = self._sides(begin, end)
+        found = [
+            estimate(side, theta, theta) for side, theta in zip(sides, self._thetas, strict=True)
+        ]
+        return merge_losses(series, learnt, found, begin, end)
+
+    def _sides(self, begin: int, end: int) -> list[ClientEpochs]:
+        rates, places = rates_of(self.job.learning), self.everything.places
+        return [
+            ClientEpochs(
+                client=client,
+                states=self.everything.states[:, place],
+                begin=begin,
+                end=end,
+                rates=rates,
+            )
+            for client, place in zip(self.everything.clients, places, strict=True)
+        ]
+
+
+def learn_by_messages(
+    job: CausesJob,
+    series: Series,
+    ask: Ask,
+    *,
+    progress: Progress | None = None,
+    save: Callable[[Progress], None] = lambda progress: None,
+) -> tuple[Learnt, str]:
+    """Learn with the settings of a job, and summarise it in a sentence; see `learn_in_epochs`."""
+    section = job.learning
+    learnt = learn_in_epochs(
+        series,
+        rates_of(section),
+        ask,
+        epochs=section.epochs,
+        tolerance=section.tolerance,
+        progress=progress,
+        save=save,
+    )
+    return learnt, course_of(learnt, section.mode, section.tolerance)
+
+
+def merge_losses(
+    series: Series, learnt: Learnt, found: Sequence[Estimates], begin: int, end: int
+) -> tuple[float, ...]:
+    """The losses of clients and server on the steps begin .. end - 1.
+
+    Args:
+        series: all steps.
+        learnt: the causes.
+        found: what the clients sent about these steps.
+        begin: the first step.
+        end: one more than the last.
+    """
+    server = ServerEpochs.of(cut(series, begin - series.lags, end), Rates())
+    losses = (
+        float((errors**2).sum() / len(errors))
+        for errors in (
+            server.predict_errors(m, one.augmented, learnt.causes) for m, one in enumerate(found)
         )
-        for m, place in enumerate(series.places)
-    ]
-    return (*(own for own, _ in each), sum(server for _, server in each))
+    )
+    return (*(one.loss for one in found), sum(losses))

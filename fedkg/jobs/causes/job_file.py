@@ -14,6 +14,7 @@ from fedkg._internal.yaml_documents import field_lines, parse_yaml
 from fedkg.errors import JobError
 from fedkg.jobs.schema.causal_learning import Learning
 from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.jobs.schema.job_reader import format_field_errors, group_by_field, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides
 from fedkg.jobs.schema.section_base import Count, Fraction, Name, Positive, Section, Share, SiteName
@@ -96,6 +97,9 @@ class CausesJob(Section):
         shifts: number of shifts of the significance test.
         level: significance level of an edge, after correction for the number of pairs.
         centralised: whether to also test a VAR on the pooled measurements of all clients.
+        precedence: whether to look for a pair of measurements of two clients that shows a
+            significant edge.
+        federation: how long the server of a federation waits for its sites; `fedkg run` ignores it.
     """
 
     kind: Literal["causes"]
@@ -110,7 +114,9 @@ class CausesJob(Section):
     shifts: int = Field(default=399, ge=19)
     level: Fraction = 0.05
     centralised: bool = False
+    precedence: bool = True
     seed: int = 0
+    federation: RoundContract = RoundContract()
 
     @field_validator("clients", mode="before")
     @classmethod
@@ -137,8 +143,15 @@ def is_causes_job(path: Path) -> bool:
     return "kind" in document
 
 
-def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
+def read_causes_job(
+    path: str | Path, overrides: Sequence[str] = (), *, sites_file: str = ""
+) -> CausesJob:
     """Read a causal discovery job from a YAML file, with `--set` overrides and absolute paths.
+
+    Args:
+        path: the job file.
+        overrides: ``field=value`` texts.
+        sites_file: used in place of `data.sites_file`; empty: that of the job.
 
     Raises:
         UsageError: the file cannot be read, or an override has an invalid form.
@@ -148,19 +161,9 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
     text = read_job_text(path)
     base = path.resolve().parent
     document = apply_overrides(parse_yaml(text, str(path)), overrides, base)
-    try:
-        job = CausesJob.model_validate(document)
-    except ValidationError as error:
-        lines = field_lines(text)
-        raise JobError(
-            "\n  ".join(
-                [
-                    f"{path}: fields are invalid",
-                    *(_format_field(*one, lines) for one in group_by_field(error.errors()).items()),
-                ]
-            )
-        ) from error
-    _check_clients(job, path)
+    if sites_file and isinstance(document.get("data", {}), Mapping):
+        document = {**document, "data": {**document.get("data", {}), "sites_file": sites_file}}
+    job = parse_causes_job(document, str(path), field_lines(text))
 
     def absolute(text: str) -> str:
         return text if is_address(text) else str((base / Path(text).expanduser()).resolve())
@@ -174,7 +177,38 @@ def read_causes_job(path: str | Path, overrides: Sequence[str] = ()) -> CausesJo
     )
 
 
-def _check_clients(job: CausesJob, path: Path) -> None:
+def parse_causes_job(
+    document: Mapping[str, Any], name: str, lines: Mapping[tuple[str, ...], int] | None = None
+) -> CausesJob:
+    """The causal discovery that these fields describe. `Any`: YAML.
+
+    Args:
+        document: the fields of a job file.
+        name: of the job file, for messages.
+        lines: the line of each field in it.
+
+    Raises:
+        JobError: fields are invalid; the message lists all of them.
+    """
+    try:
+        job = CausesJob.model_validate(document)
+    except ValidationError as error:
+        raise JobError(
+            "\n  ".join(
+                [
+                    f"{name}: fields are invalid",
+                    *(
+                        _format_field(*one, lines or {})
+                        for one in group_by_field(error.errors()).items()
+                    ),
+                ]
+            )
+        ) from error
+    _check_clients(job, name)
+    return job
+
+
+def _check_clients(job: CausesJob, path: str) -> None:
     """Raises JobError if the owner of a column is unclear or fields of `data` contradict."""
     data = job.data
     if data.set is None and (data.runs or data.size is not None):

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import FedkgError, JobError
-from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
-from fedkg.granger.moments import Series, moments, series_of, surprises
+from fedkg.granger.moments import Series, moments, surprises
 from fedkg.granger.reference_estimates import best_lags, labels
 from fedkg.jobs.schema.causal_learning import Learning
 
@@ -27,14 +25,9 @@ divergence.
 """
 
 
-def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
-    """Run the learning, and summarise it in a sentence.
-
-    Raises:
-        JobError: the device does not exist.
-        UsageError, FedkgError: as for `learn`; also if the learning diverges with finite numbers.
-    """
-    rates = Rates(
+def rates_of(section: Learning) -> Rates:
+    """The step sizes of a job."""
+    return Rates(
         client=section.client,
         server=section.server,
         causes=section.causes,
@@ -42,6 +35,16 @@ def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
         normalised=1.0 if section.normalised and section.mode != "closed_form" else None,
         together=True,
     )
+
+
+def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
+    """Run the learning, and summarise it in a sentence.
+
+    Raises:
+        JobError: the device does not exist.
+        UsageError, FedkgError: as for `learn`; also if the learning diverges with finite numbers.
+    """
+    rates = rates_of(section)
     if section.device == "cpu":
         found = learn(
             series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance
@@ -95,18 +98,13 @@ def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
             )
 
 
-def choose_lags(
-    section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def choose_lags(section: Learning, series: Series) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The number of lags of each client's equation, and notes about the choice.
-
-    Args:
-        allowed: [M, M], who may drive whom.
 
     Raises:
         JobError: `lags` names an unknown client.
     """
-    names = [client.name for client in clients]
+    names = [client.name for client in series.clients]
     if isinstance(section.lags, int):
         return (section.lags,) * len(names), ()
     if isinstance(section.lags, Mapping):
@@ -117,7 +115,7 @@ def choose_lags(
                     help=did_you_mean(name, names, f"they are {', '.join(names[:8])}"),
                 )
         return tuple(section.lags.get(name, 1) for name in names), ()
-    chosen = tuple(max(1, int(one)) for one in best_lags(series_of(clients, allowed), MAX_LAGS))
+    chosen = tuple(max(1, int(one)) for one in best_lags(series, MAX_LAGS))
     if len(set(chosen)) == 1:
         said = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
     else:

@@ -22,7 +22,11 @@ from fedkg.granger.synthetic_systems import System, places_of, recorded
 from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData
-from fedkg.jobs.causes.site_measurements import read_site_measurements
+from fedkg.jobs.causes.site_measurements import (
+    SiteMeasurements,
+    describe_alignment,
+    read_site_measurements,
+)
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import DataContract
 from fedkg.tables import read_table
@@ -47,6 +51,7 @@ class Measurements:
         truth: for a generated plant, bool [M, M], the true causes (columns drive rows).
         time_range: first and last time of the training steps; row numbers without a time column.
         files: the files of the sites file.
+        interpolated: number of unknown values that fedkg interpolated.
     """
 
     clients: tuple[Measured, ...]
@@ -55,6 +60,7 @@ class Measurements:
     truth: NDArray[np.bool_] | None = None
     time_range: TimeRange | None = None
     files: tuple[str, ...] = ()
+    interpolated: int = 0
 
 
 def read_measurements(job: CausesJob, contract: DataContract | None = None) -> Measurements:
@@ -132,6 +138,20 @@ def _reject_gaps(column: str, values: F64, most: int, where: Callable[[int], str
 def _read_sites(job: CausesJob, path: str, contract: DataContract | None) -> Measurements:
     """The measurements of the sites of a sites file, on their common steps."""
     read = read_site_measurements(path, job.clients, contract)
+    made = align_measurements(job, read)
+    timed = all(one.time is not None for one in read.series.values())
+    files = (path, *(file for one in read.series.values() for file in one.files))
+    notes = (*describe_alignment(timed, read.outside), *made.notes)
+    return replace(made, notes=notes, files=files)
+
+
+def align_measurements(job: CausesJob, read: SiteMeasurements) -> Measurements:
+    """The measurements of sites on their common steps.
+
+    Raises:
+        TableError: a column has no numbers.
+        JobError: a gap is longer than the job allows.
+    """
     columns = read.columns()
     for name, own in read.clients.items():
         for column in own:
@@ -139,10 +159,7 @@ def _read_sites(job: CausesJob, path: str, contract: DataContract | None) -> Mea
             _reject_gaps(column, columns[column], job.data.gaps, where)
     made = _make_clients(job, read.clients, columns)
     known = training_steps(job, len(made.clients[0].values))
-    files = (path, *(file for one in read.series.values() for file in one.files))
-    return replace(
-        made, notes=(*read.notes, *made.notes), time_range=read.time_range(known), files=files
-    )
+    return replace(made, time_range=read.time_range(known))
 
 
 def _read_data_set(job: CausesJob) -> Measurements:
@@ -200,7 +217,7 @@ def _make_clients(
     Raises:
         JobError: a column has no value in the training steps.
     """
-    filled, made, notes = 0, [], []
+    filled, made = 0, []
     for client, columns in clients.items():
         values = np.stack([read[column] for column in columns], axis=1)
         known = training_steps(job, len(values))
@@ -221,8 +238,16 @@ def _make_clients(
         if job.data.trend is not None:
             values = remove_trend(values, job.data.trend, starts)
         made.append(Measured(name=client, columns=columns, values=values))
-    if filled:
-        notes.append(f"fedkg interpolated {filled:,} unknown values")
+    return Measurements(
+        clients=tuple(made), notes=describe_changes(job, filled), interpolated=filled
+    )
+
+
+def describe_changes(job: CausesJob, interpolated: int) -> tuple[str, ...]:
+    """Remarks about what fedkg changed in the measurements."""
+    notes = []
+    if interpolated:
+        notes.append(f"fedkg interpolated {interpolated:,} unknown values")
     if job.data.season is not None:
         notes.append(
             f"fedkg removed the mean seasonal pattern of {job.data.season} steps from every column"
@@ -231,7 +256,7 @@ def _make_clients(
         notes.append(
             f"fedkg removed the mean of the {job.data.trend} preceding steps from every column"
         )
-    return Measurements(clients=tuple(made), notes=tuple(notes))
+    return tuple(notes)
 
 
 def training_steps(job: CausesJob, steps: int) -> int:

@@ -38,9 +38,10 @@ from fedkg.jobs.folder import (
     RunFolder,
     next_free_folder,
 )
+from fedkg.jobs.rule_pack import empty_pack
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import LearnedKnowledge, UsedFile
-from fedkg.pack import DataContract
+from fedkg.pack import Pack
 from fedkg.pack.causes import CauseRecord
 
 
@@ -75,14 +76,16 @@ def run_causes(
         device_named(job.learning.device, "learning.device")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     with record_endpoints(job.rules) as fetched:
-        causes, contract = _compile_causes(job)
-    sources = read_measurements(job, contract)
+        pack = compile_causes(job)
+    contract, causes = pack.manifest.contract, pack.manifest.causes
+    sources = read_measurements(job, contract if job.rules else None)
     found = discover_causes(job, sources, causes)
     folder.create()
     with folder.locked():
         try:
-            step = contract.step if contract is not None else None
-            return _write_folder(folder, job, found, causes, began, step, fetched, sources)
+            return write_causes_folder(
+                folder, job, found, causes, began, contract.step, fetched, sources
+            )
         except KeyboardInterrupt as error:
             raise Stopped(
                 f"stopped while writing {folder.path}: it is incomplete",
@@ -90,10 +93,15 @@ def run_causes(
             ) from error
 
 
-def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], DataContract | None]:
-    """The `cause` statements of the job's rules, and their data contract; None without rules."""
+def compile_causes(job: CausesJob) -> Pack:
+    """The pack of the job's `cause` statements; an empty one without rules.
+
+    Raises:
+        JobError: the rules have no such statement.
+        CompileError: the rules are wrong.
+    """
     if not job.rules:
-        return (), None
+        return empty_pack()
     from fedkg import authoring
 
     pack, _ = authoring.load_or_compile(authoring.parse_sources(job.rules))
@@ -102,10 +110,10 @@ def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], DataContra
             "rules: there is no `cause` statement",
             help="add one: cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
         )
-    return pack.manifest.causes, pack.manifest.contract
+    return pack
 
 
-def _write_folder(
+def write_causes_folder(
     folder: RunFolder,
     job: CausesJob,
     found: Discovery,
@@ -115,6 +123,7 @@ def _write_folder(
     fetched: Sequence[EndpointFetch],
     sources: Measurements,
 ) -> CausesRun:
+    """Write the folder of a finished discovery."""
     import yaml
 
     document = job.model_dump(mode="json")
@@ -164,6 +173,21 @@ def _write_folder(
         report = None
     return CausesRun(
         folder=folder.path, sentences=(*said, *found.notes), report=report, results=results
+    )
+
+
+def read_causes_folder(folder: RunFolder) -> CausesRun:
+    """A discovery that is finished.
+
+    Raises:
+        JobError: its results are missing or damaged.
+    """
+    results, report = folder.read_json(RESULTS), folder.path / REPORT
+    return CausesRun(
+        folder=folder.path,
+        sentences=(*results["sentences"], *results["notes"]),
+        report=report if report.exists() else None,
+        results=results,
     )
 
 

@@ -7,9 +7,10 @@ Letters: N rows of a table, T steps that all sites have in common.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,30 @@ MAX_STEPS = 10_000_000
 """Most common steps of the sites: a wrong time must not exhaust the memory."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteClock:
+    """The times of one site.
+
+    Attributes:
+        time: whether the site has a time column, and its kind: "" for none, ``seconds`` for
+            numbers, ``local`` or ``utc``.
+        rows: number of rows.
+        first, last: seconds of the first and the last row; numbers of rows without times.
+    """
+
+    time: Literal["", "seconds", "local", "utc"]
+    rows: int
+    first: float
+    last: float
+
+    def format(self, seconds: float) -> str:
+        """A time of this clock as text."""
+        if self.time in ("", "seconds"):
+            return f"{seconds:.12g}"
+        zone = "Z" if self.time == "utc" else ""
+        return (EPOCH + timedelta(seconds=seconds)).isoformat() + zone
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteSeries:
     """The table of one site as a series.
@@ -51,6 +76,17 @@ class SiteSeries:
     seconds: F64
     zoned: bool
 
+    @property
+    def clock(self) -> SiteClock:
+        """The times of the table."""
+        kind: Literal["", "seconds", "local", "utc"] = "utc" if self.zoned else "local"
+        if self.time is None:
+            kind = ""
+        elif self.table.is_numeric(self.time):
+            kind = "seconds"
+        first, last = float(self.seconds[0]), float(self.seconds[-1])
+        return SiteClock(time=kind, rows=self.table.rows, first=first, last=last)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteMeasurements:
@@ -61,14 +97,20 @@ class SiteMeasurements:
         rows: for each site int64 [T], the row of each step; -1 where the table has none.
         start: seconds of the first step.
         step: seconds between two steps.
-        notes: remarks for the user.
     """
 
     series: Mapping[str, SiteSeries]
     rows: Mapping[str, NDArray[np.int64]]
     start: float
     step: float
-    notes: tuple[str, ...]
+
+    @property
+    def outside(self) -> dict[str, int]:
+        """For each site the rows of its table outside the common times."""
+        return {
+            name: one.table.rows - int((self.rows[name] >= 0).sum())
+            for name, one in self.series.items()
+        }
 
     @property
     def clients(self) -> dict[str, tuple[str, ...]]:
@@ -113,7 +155,7 @@ class SiteMeasurements:
         seconds = self.start + step * self.step
         if one.time is None:
             return f"row {step + 1}"
-        return _format_seconds(one, seconds)
+        return one.clock.format(seconds)
 
 
 def read_site_measurements(
@@ -142,77 +184,77 @@ def read_site_measurements(
             expected="two or more: causes are between sites",
             help="describe a second site",
         )
-    described = _add_units(sites, clients, contract)
-    series = {name: _read_series(sites, name, clients[name], described) for name in clients}
-    _check_clocks(path, series)
-    timed = all(one.time is not None for one in series.values())
-    start = max(float(one.seconds[0]) for one in series.values())
-    stop = min(float(one.seconds[-1]) for one in series.values())
-    if stop < start:
-        raise JobError(
-            f"data.sites_file: the sites of {path} have no time in common",
-            received="; ".join(
-                f"{name} {_format_seconds(one, float(one.seconds[0]))} to "
-                f"{_format_seconds(one, float(one.seconds[-1]))}"
-                for name, one in series.items()
-            ),
-            help="take tables of the same period, or name the sites with common times in `clients`",
-        )
-    step = 1.0
-    if timed:
-        stated = contract.step if contract is not None else None
-        step = stated if stated is not None else _find_step(series, start, stop)
-    steps = round((stop - start) / step) + 1
-    if steps > MAX_STEPS:
-        raise JobError(
-            f"data.sites_file: the common times of {path} are {steps:.3g} steps of "
-            f"{duration_text(step)}",
-            expected=f"{MAX_STEPS:,} at most",
-            help="correct the times, or take tables of a shorter period",
-        )
-    rows: dict[str, NDArray[np.int64]] = {}
+    units = merge_units(list_units(sites, name, clients[name], contract) for name in clients)
+    described = add_units(contract, units)
+    series = {name: read_series(sites, name, clients[name], described) for name in clients}
+    clocks = {name: one.clock for name, one in series.items()}
+    start, stop = find_common_times(path, clocks)
+    step = find_step(
+        clocks, contract, (count_differences(one, start, stop) for one in series.values())
+    )
+    steps = count_steps(path, start, stop, step)
+    rows = {name: find_rows(one, start, step, steps) for name, one in series.items()}
+    return SiteMeasurements(series=series, rows=rows, start=start, step=step)
+
+
+def describe_alignment(timed: bool, outside: Mapping[str, int]) -> tuple[str, ...]:
+    """Remarks for the user.
+
+    Args:
+        timed: whether the sites have times.
+        outside: for each site the rows outside the common times.
+    """
     notes = []
     if not timed:
         notes.append("no site describes a time column: row n is the same step at all sites")
-    for name, one in series.items():
-        rows[name] = _find_rows(one, start, step, steps)
-        outside = one.table.rows - int((rows[name] >= 0).sum())
-        if outside:
-            lie = "row lies" if outside == 1 else "rows lie"
-            notes.append(f"{name}: {outside:,} {lie} outside the times of the other sites")
-    return SiteMeasurements(series=series, rows=rows, start=start, step=step, notes=tuple(notes))
+    for name, rows in outside.items():
+        if rows:
+            lie = "row lies" if rows == 1 else "rows lie"
+            notes.append(f"{name}: {rows:,} {lie} outside the times of the other sites")
+    return tuple(notes)
 
 
-def _add_units(
-    sites: SitesFile, clients: Mapping[str, tuple[str, ...]], contract: DataContract | None
-) -> DataContract:
-    """The contract of the rules, with a column for each other measured signal that has a unit.
-
-    The unit is that of the first site that states one, by `unit` or in brackets after a title.
+def list_units(
+    sites: SitesFile, name: str, wanted: tuple[str, ...], contract: DataContract | None
+) -> dict[str, str]:
+    """The units that a site states for its measured signals and that the rules do not know, by
+    signal: by `unit` or in brackets after a title.
     """
     units: dict[str, str] = {}
-    for name, wanted in clients.items():
-        for column in find_site(sites, name).table_schema.columns:
-            kind = column.datatype.kind if column.datatype is not None else ""
-            if (
-                (wanted and column.key not in wanted)
-                or column.suppress_output
-                or kind not in ("", "number")
-                or header_unit(column.key)  # a unit in the name is that of all sites
-                or search_contract(contract, column.key, *column.titles) is not None
-            ):
-                continue
-            titled = (found.text for title in column.titles if (found := header_unit(title)))
-            unit = units.get(column.key) or column.unit or next(titled, "")
-            if unit:
-                units[column.key] = unit
+    for column in find_site(sites, name).table_schema.columns:
+        kind = column.datatype.kind if column.datatype is not None else ""
+        if (
+            (wanted and column.key not in wanted)
+            or column.suppress_output
+            or kind not in ("", "number")
+            or header_unit(column.key)  # a unit in the name is that of all sites
+            or search_contract(contract, column.key, *column.titles) is not None
+        ):
+            continue
+        titled = (found.text for title in column.titles if (found := header_unit(title)))
+        unit = units.get(column.key) or column.unit or next(titled, "")
+        if unit:
+            units[column.key] = unit
+    return units
+
+
+def merge_units(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The unit of each signal: that of the first site that states one."""
+    merged: dict[str, str] = {}
+    for units in each:
+        merged |= {key: unit for key, unit in units.items() if key not in merged}
+    return merged
+
+
+def add_units(contract: DataContract | None, units: Mapping[str, str]) -> DataContract:
+    """The contract of the rules, with a column for each of these signals."""
     own = tuple(Column(name=key, source=key, unit=unit) for key, unit in units.items())
     if contract is None:
         return DataContract(columns=own)
     return contract.model_copy(update={"columns": (*contract.columns, *own)})
 
 
-def _read_series(
+def read_series(
     sites: SitesFile, name: str, wanted: tuple[str, ...], contract: DataContract
 ) -> SiteSeries:
     """The table of a site with its signals and times."""
@@ -298,27 +340,51 @@ def _read_times(table: Table, header: str) -> tuple[F64, bool]:
     return seconds, zoned
 
 
-def _check_clocks(path: str, series: Mapping[str, SiteSeries]) -> None:
-    """Raise an error for tables that cannot be aligned."""
-    first_name, first = next(iter(series.items()))
-    for name, one in series.items():
-        if (one.time is None) != (first.time is None):
-            bare = name if one.time is None else first_name
+def find_common_times(path: str, clocks: Mapping[str, SiteClock]) -> tuple[float, float]:
+    """Seconds of the first and the last time that all sites have in common.
+
+    Args:
+        path: the sites file, or what stands for it in messages.
+        clocks: the clocks of the sites.
+
+    Raises TableError, JobError for tables that cannot be aligned.
+    """
+    _check_clocks(path, clocks)
+    start = max(one.first for one in clocks.values())
+    stop = min(one.last for one in clocks.values())
+    if stop < start:
+        raise JobError(
+            f"data.sites_file: the sites of {path} have no time in common",
+            received="; ".join(
+                f"{name} {one.format(one.first)} to {one.format(one.last)}"
+                for name, one in clocks.items()
+            ),
+            help="take tables of the same period, or name the sites with common times in `clients`",
+        )
+    return start, stop
+
+
+def _check_clocks(path: str, clocks: Mapping[str, SiteClock]) -> None:
+    """Raise TableError for tables that cannot be aligned."""
+    first_name, first = next(iter(clocks.items()))
+    for name, one in clocks.items():
+        if (not one.time) != (not first.time):
+            bare = name if not one.time else first_name
             raise TableError(
                 f"{path}: site {bare} describes no time column, and other sites do",
                 expected="times at all sites, or at none: then row n is the same step at all sites",
                 help=f"describe the time column of {bare}: "
                 "{name: time, titles: HEADER, datatype: datetime}",
             )
-        if one.time is None and one.table.rows != first.table.rows:
+        if not one.time and one.rows != first.rows:
             raise TableError(
                 f"{path}: {first_name} and {name} have no times and differ in their rows",
                 expected="row n is the same step at all sites",
-                received=f"{first_name}: {first.table.rows:,} rows, {name}: {one.table.rows:,}",
+                received=f"{first_name}: {first.rows:,} rows, {name}: {one.rows:,}",
                 help="describe the time columns, or remove rows",
             )
-        if one.zoned != first.zoned:
-            bare = first_name if one.zoned else name
+        if (one.time == "utc") != (first.time == "utc"):
+            bare = first_name if one.time == "utc" else name
             raise TableError(
                 f"{path}: the times of site {bare} name no zone, and those of other sites do",
                 expected="zones at all sites, or at none",
@@ -326,17 +392,53 @@ def _check_clocks(path: str, series: Mapping[str, SiteSeries]) -> None:
             )
 
 
-def _find_step(series: Mapping[str, SiteSeries], start: float, stop: float) -> float:
-    """Seconds between two steps: the most frequent difference of times from `start` to `stop`."""
-    found = []
-    for one in series.values():
-        inside = one.seconds[(one.seconds >= start) & (one.seconds <= stop)]
-        found.append(np.maximum(np.diff(inside).round(6), RESOLUTION))
-    differences, counts = np.unique(np.concatenate(found), return_counts=True)
-    return float(differences[counts.argmax()]) if counts.size else 1.0
+def count_differences(one: SiteSeries, start: float, stop: float) -> dict[float, int]:
+    """How often each difference of times occurs between two rows of a site, from `start` to `stop`;
+    in seconds.
+    """
+    inside = one.seconds[(one.seconds >= start) & (one.seconds <= stop)]
+    found = np.maximum(np.diff(inside).round(6), RESOLUTION)
+    differences, counts = np.unique(found, return_counts=True)
+    return dict(zip(differences.tolist(), counts.tolist(), strict=True))
 
 
-def _find_rows(one: SiteSeries, start: float, step: float, steps: int) -> NDArray[np.int64]:
+def find_step(
+    clocks: Mapping[str, SiteClock],
+    contract: DataContract | None,
+    differences: Iterable[Mapping[float, int]],
+) -> float:
+    """Seconds between two steps: those of the rules, or else the most frequent difference of times,
+    of equally frequent ones the smallest; 1 without times.
+
+    Args:
+        clocks: the clocks of the sites.
+        contract: of the rules.
+        differences: see `count_differences`, for each site.
+    """
+    if not all(one.time for one in clocks.values()):
+        return 1.0
+    if contract is not None and contract.step is not None:
+        return contract.step
+    counts: Counter[float] = Counter()
+    for one in differences:
+        counts.update(one)
+    return min(counts, key=lambda value: (-counts[value], value), default=1.0)
+
+
+def count_steps(path: str, start: float, stop: float, step: float) -> int:
+    """The number of common steps. Raises JobError for more than `MAX_STEPS`."""
+    steps = round((stop - start) / step) + 1
+    if steps > MAX_STEPS:
+        raise JobError(
+            f"data.sites_file: the common times of {path} are {steps:.3g} steps of "
+            f"{duration_text(step)}",
+            expected=f"{MAX_STEPS:,} at most",
+            help="correct the times, or take tables of a shorter period",
+        )
+    return steps
+
+
+def find_rows(one: SiteSeries, start: float, step: float, steps: int) -> NDArray[np.int64]:
     """The row of each step, int64 [T]; -1 without one.
 
     Raises TableError for a row between two steps, or in the step of the row before.
@@ -353,16 +455,10 @@ def _find_rows(one: SiteSeries, start: float, step: float, steps: int) -> NDArra
         raise TableError(
             f"{one.table.name}, {one.table.where(row)}: the time lies {what} of "
             f"{duration_text(step)}",
-            expected=f"steps from {_format_seconds(one, start)}, which all sites have in common",
-            received=_format_seconds(one, float(one.seconds[row])),
+            expected=f"steps from {one.clock.format(start)}, which all sites have in common",
+            received=one.clock.format(float(one.seconds[row])),
             help="resample the table to the steps of the other sites",
         )
     rows = np.full(steps, -1, dtype=np.int64)
     rows[number] = inside
     return rows
-
-
-def _format_seconds(one: SiteSeries, seconds: float) -> str:
-    if one.time is None or one.table.is_numeric(one.time):
-        return f"{seconds:.12g}"
-    return (EPOCH + timedelta(seconds=seconds)).isoformat() + ("Z" if one.zoned else "")

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
+from fedkg.jobs.trial_expansion import BASELINE
 
 HIGHER_IS_BETTER = frozenset({"f1", "precision", "recall", "accuracy"})
 """Figures with the minimum as worst value; for all others it is the maximum."""
@@ -70,7 +71,7 @@ def describe_local_training(results: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         base = next((other for other in beside if other["preset"] == "fedavg"), beside[0])
         own, common = (one["sites"].get(row["measure"]) for one in (row, base))
-        if not (row["baseline"] and own and common):
+        if not (row["preset"] == BASELINE and row["baseline"] and own and common):
             continue
         where = ", ".join(
             f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkg.federated.metrics import rounds_to, rounds_to_own_share
+from fedkg.jobs.comparison.injection import knowledge_values
 from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
@@ -29,13 +30,16 @@ def compare_trials(
     target: float,
     sites: Iterable[Line] = (),
     measure: Measure = MEASURES["detection"],
+    knowledge: Iterable[Line] = (),
 ) -> list[Result]:
     """One row per setting, corruption and algorithm, in the order of the trials.
 
     Args:
         target: the target of the measure, or NaN.
         measure: the figure that decides comparisons.
+        knowledge: the rows of `knowledge.csv`.
     """
+    told = list(knowledge)
     by_trial, weights, alone = _by_trial(rounds), _by_trial(clients), _by_trial(sites)
     groups: dict[tuple[Any, ...], list[TrialConfig]] = {}
     for config in configs:
@@ -53,6 +57,10 @@ def compare_trials(
         _result(members, by_trial, weights, target, measure)
         | _violated_cases([alone.get(member.id, ()) for member in members])
         | {"sites": spread_over_sites([alone.get(member.id, ()) for member in members])}
+        | {
+            name: summarise_seeds(values)
+            for name, values in knowledge_values([member.id for member in members], told).items()
+        }
         for members in ordered
         if all(config.id in by_trial for config in members)
     ]

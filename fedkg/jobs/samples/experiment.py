@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,22 @@ from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
-from fedkg.federated import Clients, Problem, Scorer, clients_of
-from fedkg.federated.model.constrained_outputs import Projected
-from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, Laid, informed
+from fedkg.federated import Clients, Problem, RoundRecord, Scorer, clients_of
+from fedkg.federated.model.constrained_outputs import Projected, Trust
+from fedkg.federated.model.knowledge_columns import (
+    Bounded,
+    BoundedChance,
+    Laid,
+    SiteTrust,
+    informed,
+)
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
+from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_noise
@@ -51,9 +59,12 @@ from fedkg.jobs.rules_only_baseline import (
 from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
 from fedkg.jobs.samples.knowledge_inputs import (
-    count_excluded_labels,
+    ColumnForm,
     knowledge_columns,
     note_excluded_labels,
+    reconcile_labels,
+    site_columns,
+    with_columns,
 )
 from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
@@ -75,6 +86,13 @@ from fedkg.jobs.samples.sample_preparation import (
     split_samples,
 )
 from fedkg.jobs.samples.server_probe_rows import probe_rows
+from fedkg.jobs.samples.site_knowledge import (
+    SiteKnowledge,
+    Target,
+    TrainedPredictor,
+    load_site_knowledge,
+    train_predictor,
+)
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
 from fedkg.jobs.samples.task_metrics import constant_answer_figure, figure_sums, task_loss
@@ -84,6 +102,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
+from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.table_rule_evaluation import (
     SECONDS,
     TableCounts,
@@ -130,6 +149,7 @@ class Experiment:
         samples: the data of the job.
         output: the output or label that models predict.
         site_splits: the division of the samples among sites, by `TrialConfig.split_key`.
+        site_knowledge: the private knowledge, or trust, of sites that are here.
     """
 
     job: Job
@@ -138,6 +158,8 @@ class Experiment:
     output: str
     _graphs: GraphCache
     site_splits: dict[str, SiteSplit] = field(default_factory=dict)
+    site_knowledge: Mapping[str, SiteKnowledge] = field(default_factory=dict)
+    _known: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _augmented: dict[str, AugmentedSamples] = field(default_factory=dict)
     _inputs_made: dict[str, ModelInputs] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -158,7 +180,10 @@ class Experiment:
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """Path and SHA-256 of every file that was read."""
-        return (*self.samples.files, *self._graphs.sources(self.job))
+        known = (file for one in self.site_knowledge.values() for file in one.files)
+        code = (Path(one.rpartition(":")[0]) for one in list_imports(self.job))
+        own = ((str(file), sha256_of(file)) for file in dict.fromkeys(code) if file.is_file())
+        return (*self.samples.files, *self._graphs.sources(self.job), *known, *own)
 
     @property
     def time_range(self) -> TimeRange | None:
@@ -234,6 +259,10 @@ class Experiment:
             "splits": describe_splits(configs, counts),
             **held,
         }
+
+    def end_round(self, record: RoundRecord) -> bool:
+        """Called after each round; whether the rules change before the next one."""
+        return False
 
     def checks(self, config: TrialConfig) -> list[Row]:
         """Rows of `checks.csv`: the rules on the data alone."""
@@ -318,22 +347,25 @@ class Experiment:
         """Build a trial."""
         site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
         read = self._read_samples(config)
-        (trust, said), rules = self._choose_trust(config), self._rules(config)
+        (trust, said), rules = self._choose_trusts(config), self._rules(config)
         model = self._model(config, trust, rules)
         inputs, server = self._inputs(config), self.samples.rows(SERVER)
         clients = self._clients(config, site_split, inputs)
+        keyed = replace(clients, keys=self._keys(rules, site_split))
+        keyed, excluded = self._reconcile_labels(config, keyed, inputs)
+        clients = replace(keyed, keys={})
         noted = (
-            *filter(None, [said]),
+            *said,
             *note_excluded_labels(
-                self.pack, clients, self.count_excluded_labels(config, model, clients)
+                clients.names, self.count_excluded_labels(config, excluded), self._policy(config)
             ),
         )
         problem = Problem(
             model=model,
             loss=task_loss(self.samples.source.task, self._positive_weight(config)),
-            clients=replace(clients, keys=self._keys(rules, site_split)),
+            clients=keyed,
             scorer=self._scorer(config, rules, model),
-            root=self._server_data(rules, inputs, server) if len(server) else None,
+            server_data=self._server_data(rules, inputs, server) if len(server) else None,
             attack=trial_attack(config.job),
         )
         settings = trial_settings(config, self.pack, clients)
@@ -371,6 +403,9 @@ class Experiment:
             inferred=found,
             sets=sets,
             edges=read.edges,
+            known=self._known_columns(config),
+            form=self._column_form(config),
+            excluded=excluded,
             notes=(
                 *note_missing_sets(config, self.pack),
                 *note_projection(model, self.pack, rules.hard),
@@ -451,7 +486,7 @@ class Experiment:
             "FedSTL"
             if section.grouping.fedstl is not None
             else "`exclude: properties`"
-            if section.exclude is not None
+            if section.excluded_by == "properties"
             else ""
         )
         if needs and not self.pack.manifest.inferences:
@@ -484,7 +519,7 @@ class Experiment:
         """Whether samples are flattened to rows."""
         return is_flattened(self.pack, self.samples.source, self._horizon)
 
-    def _model(self, config: TrialConfig, trust: float, rules: SampleRules) -> Model:
+    def _model(self, config: TrialConfig, trust: Trust, rules: SampleRules) -> Model:
         """The model of a trial, with injected knowledge and projections around it."""
         model = self._informed_model(config, trust)
         if self._is_flat:
@@ -510,7 +545,7 @@ class Experiment:
             keys=tuple(column.name for column in categories_read(rules.pack)),
         )
 
-    def _informed_model(self, config: TrialConfig, trust: float) -> Model:
+    def _informed_model(self, config: TrialConfig, trust: Trust) -> Model:
         """The model of a trial with injected knowledge around it."""
         data, section = self._read_samples(config).samples.source, config.job.model
         outputs = (
@@ -548,33 +583,134 @@ class Experiment:
             "" if inject is None else f"{inject.range}{inject.predict}"
         )
         frame = self.site_splits[config.split_key].frame
-        if projected and self.samples.machines_of_split:
+        if (projected and self.samples.machines_of_split) or (
+            inject is not None and self.site_knowledge
+        ):
             key += config.split_key
         if key not in self._inputs_made:
             columns = categories_read(about_outputs(self.pack)) if projected else ()
             self._inputs_made[key] = build_inputs(
                 samples.scaled,
                 [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
-                told=None if inject is None else self._knowledge(inject, samples),
+                knowledge=None if inject is None else self._known_columns(config),
                 codes=[codes_of(column, self.samples.source, frame) for column in columns],
                 flat=self._is_flat,
             )
         return self._inputs_made[key]
 
-    def _knowledge(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
+    def _column_form(self, config: TrialConfig) -> ColumnForm | None:
+        """The form of the knowledge columns of a trial; of a plain trial those of the run, which
+        its answers are compared with. None if no trial injects anything.
+        """
+        inject = config.job.model.inject or self.job.injection
+        if inject is None:
+            return None
+        samples = self._read_samples(config).samples
         source, outputs = samples.source, samples.scaled.outputs
-        if source.x.ndim == 4:
-            raise JobError(
-                "model.inject: knowledge applies to named signals, and the samples are images",
-                help="remove `model.inject`, or use data with named signals",
-            )
         if source.task == "detection":  # a probability, in its own unit
             outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
-        channels = {
-            name: self._name(name)
-            for name in (outputs.names if outputs is not None else (self.output,))
-        }
-        return knowledge_columns(self.pack, source, inject, outputs, channels)
+        names = outputs.names if outputs is not None else (self.output,)
+        return ColumnForm(
+            classes=source.classes if outputs is None else (),
+            outputs=outputs,
+            channels={name: self._name(name) for name in names},
+            kinds=tuple(
+                kind for kind, on in (("range", inject.range), ("predict", inject.predict)) if on
+            ),
+            sites=bool(self.site_knowledge),
+            chance=source.task == "detection",
+        )
+
+    def _known_columns(self, config: TrialConfig) -> NDArray[np.float64] | None:
+        """The knowledge about all samples, that of the rules and that of the site of each sample;
+        None if no trial injects anything.
+        """
+        form = self._column_form(config)
+        if form is None:
+            return None
+        key = f"{self._sample_key(config)}|{form.kinds}"
+        if self.site_knowledge:
+            key += config.split_key
+        if key not in self._known:
+            source = self._read_samples(config).samples.source
+            if source.x.ndim == 4:
+                raise JobError(
+                    "model.inject: knowledge applies to named signals, and the samples are images",
+                    help="remove `model.inject`, or use data with named signals",
+                )
+            # Sites elsewhere may have knowledge where the rules have none.
+            needed = self.samples.complete and not self.site_knowledge
+            if needed or form.select(self.pack):
+                columns = knowledge_columns(self.pack, source, form)
+            else:
+                columns = form.blank(source.samples)
+            if self.site_knowledge:
+                columns = self._with_site_columns(config, columns, source, form)
+            self._known[key] = columns
+        return self._known[key]
+
+    def _with_site_columns(
+        self, config: TrialConfig, columns: NDArray[np.float64], source: DataSet, form: ColumnForm
+    ) -> NDArray[np.float64]:
+        """The columns with the knowledge of each site about its training and test samples."""
+        site_split = self.site_splits[config.split_key]
+        place = np.zeros((len(columns), 1))
+        for site, name in enumerate(site_split.split.sites):
+            training = site_split.samples_at(site)
+            test = self.samples.rows(TEST)[site_split.owner == site]
+            rows = np.concatenate([training, test])
+            place[rows] = site + 1
+            known = self.site_knowledge.get(name)
+            if known is None or not len(rows):
+                continue
+            own = site_columns(known, self._predictor(config, site, known), source.take(rows), form)
+            columns[rows] = form.merge(own, columns[rows])
+            empty = form.contradicts_itself(columns[training])
+            if empty.any() and self._policy(config) == "error":
+                raise JobError(
+                    f"{known.place}: the ranges contradict each other",
+                    received=f"{int(empty.sum()):,} of {len(training):,} training samples have no "
+                    "allowed answer",
+                    help="correct them; or set `model.inject.policy` to `drop` or `repair`: then "
+                    "these samples are not restricted",
+                )
+        return np.concatenate([columns, place], axis=1)
+
+    def _predictor(
+        self,
+        config: TrialConfig,
+        site: int,
+        known: SiteKnowledge,
+        chosen: NDArray[np.bool_] | None = None,
+    ) -> TrainedPredictor | None:
+        """The predictor that a site trains on its samples, or on some of them."""
+        if known.train is None:
+            return None
+        index = self.site_splits[config.split_key].samples_at(site)
+        data = self._read_samples(config).samples.source.take(index)
+        if config.corrupt is not None and config.corrupt.site == known.site:
+            labels = self._corrupt(config, torch.from_numpy(data.y)).numpy()
+            kept: Any = labels.astype(data.y.dtype)
+            data = replace(data, y=kept)
+        return train_predictor(known, data if chosen is None else data.take(chosen))
+
+    def _policy(self, config: TrialConfig) -> str:
+        """What happens to training labels that ranges exclude."""
+        inject = config.job.model.inject or self.job.injection
+        default = "error" if self.job.privacy is None else "repair"
+        return default if inject is None or inject.policy is None else inject.policy
+
+    def _reconcile_labels(
+        self, config: TrialConfig, clients: Clients, inputs: ModelInputs
+    ) -> tuple[Clients, tuple[int, ...]]:
+        """The sites after the policy for excluded labels, and how many labels each had."""
+        form = self._column_form(config)
+        if config.job.model.inject is None or form is None or "range" not in form.kinds:
+            return clients, ()
+        found = reconcile_labels(
+            clients, form, inputs.shape, self._policy(config), with_labels=self.samples.complete
+        )
+        return found.clients, found.excluded
 
     def _name(self, target: str) -> str:
         """The output of the rules for a forecast feature; for other tasks the only output."""
@@ -587,24 +723,86 @@ class Experiment:
             (column.name for column in known if target in (column.source, column.name)), target
         )
 
-    def _choose_trust(self, config: TrialConfig) -> tuple[float, str]:
-        """The trust in predictions of a trial, and how it was chosen."""
+    def _choose_trusts(self, config: TrialConfig) -> tuple[Trust, tuple[str, ...]]:
+        """The trust in predictions of a trial, and how cross-validation chose it."""
         inject = config.job.model.inject
-        if inject is None or inject.trust != "cross-validation":
-            return (0.0 if inject is None else float(inject.trust)), ""
+        if inject is None:
+            return 0.0, ()
+        names = self.site_splits[config.split_key].split.sites
+        common, said = self._choose_trust(config, inject, inject.trust)
+        if not self.site_knowledge:
+            return common, said
+        shares, notes = [common], [*said]
+        for name in names:
+            own = self.site_knowledge.get(name)
+            if own is None or own.trust is None:
+                shares.append(common)
+                continue
+            share, said = self._choose_trust(config, inject, own.trust, name)
+            shares.append(share)
+            notes += said
+        return SiteTrust(shares=tuple(shares)), tuple(notes)
+
+    def _choose_trust(
+        self, config: TrialConfig, inject: Inject, trust: float | str, site: str = ""
+    ) -> tuple[float, tuple[str, ...]]:
+        """A trust, by cross-validation if it is no number: over all sites, or at one that trains
+        alone, so that nothing about its trust leaves it.
+        """
+        if trust != "cross_validate":
+            return float(trust), ()
         sections = config.job.model, config.job.augment
-        key = "|".join((config.split_key, *(part.model_dump_json() for part in sections)))
+        key = "|".join((site, config.split_key, *(part.model_dump_json() for part in sections)))
         if key not in self._trust:
-            clients = self._clients(
+            everyone = self._clients(
                 config, self.site_splits[config.split_key], self._inputs(config)
+            )
+            places = [
+                place for place, name in enumerate(everyone.names) if name == site or not site
+            ]
+            if site and (not places or not len(everyone.x[places[0]])):
+                return 0.0, ()  # the samples of another site, which are not here
+            clients = Clients(
+                names=tuple(everyone.names[place] for place in places),
+                x=tuple(everyone.x[place] for place in places),
+                y=tuple(everyone.y[place] for place in places),
             )
             loss, rules = task_loss(self.samples.source.task, 1.0), self._rules(config)
             settings = trial_settings(config, self.pack, clients)
             found = select_trust(
-                inject, clients, loss, lambda trust: self._model(config, trust, rules), settings
+                inject,
+                clients,
+                loss,
+                lambda trust: self._model(config, trust, rules),
+                settings,
+                lambda chosen: self._with_trained_again(config, clients, chosen),
             )
-            self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
-        return self._trust[key]
+            where = f"{site}: " if site else ""
+            self._trust[key] = found.trust, f"{where}cross-validation chose {found.text()}"
+        chosen, said = self._trust[key]
+        return chosen, (said,)
+
+    def _with_trained_again(
+        self, config: TrialConfig, clients: Clients, chosen: Sequence[NDArray[np.bool_]]
+    ) -> Clients:
+        """The clients with predictors that their sites trained on the chosen samples alone."""
+        form, site_split = self._column_form(config), self.site_splits[config.split_key]
+        if form is None or not any(one.train for one in self.site_knowledge.values()):
+            return clients
+        source, x = self._read_samples(config).samples.source, list(clients.x)
+        for place, name in enumerate(clients.names):
+            known = self.site_knowledge.get(name)
+            if known is None or known.train is None:
+                continue
+            site = site_split.split.sites.index(name)
+            data = source.take(site_split.samples_at(site))
+            predictor = self._predictor(config, site, known, np.asarray(chosen[place]))
+            columns = site_columns(known, predictor, data, form)
+            common = form.encode_pack(self.pack, data)
+            if common is not None:
+                columns = form.merge(columns, common)
+            x[place] = with_columns(x[place], self._inputs(config).shape, form, columns)
+        return replace(clients, x=tuple(x))
 
     def _clients(self, config: TrialConfig, site_split: SiteSplit, inputs: ModelInputs) -> Clients:
         """The sites with their samples, after any corruption.
@@ -744,7 +942,7 @@ class Experiment:
         if not (self._horizon and self.pack.manifest.inferences):
             return None
         section, privacy = algorithm_section(config.job), config.job.privacy
-        used = section.grouping.fedstl is not None or section.exclude is not None
+        used = section.grouping.fedstl is not None or section.excluded_by == "properties"
         mining = None if not used or privacy is None else privacy.mined
         key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
         if config.job.simulation.attacks.changes == "labels":
@@ -787,10 +985,12 @@ class Experiment:
         return () if found is None else found.own.notes
 
     def count_excluded_labels(
-        self, config: TrialConfig, model: Model, clients: Clients
-    ) -> list[int]:
-        """The number of training labels of each site that injected ranges exclude."""
-        return count_excluded_labels(config.job, model, clients)
+        self, config: TrialConfig, excluded: Sequence[int]
+    ) -> tuple[int, ...]:
+        """The number of training labels of each site that injected ranges exclude; no numbers for
+        a protected job, because they are not noised.
+        """
+        return () if config.job.privacy is not None else tuple(excluded)
 
     def _probe_samples(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
         """The server's probe samples with their targets."""
@@ -838,10 +1038,24 @@ def create_experiment(job: Job, pack: Pack) -> Experiment:
         JobError, TableError: a field, file or column is wrong; the message names it.
     """
     samples = read_job_tables(job, pack) if job.data.set is None else read_samples(job, pack)
+    output = choose_output(job, pack)
     return Experiment(
         job=job,
         pack=pack,
         samples=samples,
-        output=choose_output(job, pack),
+        output=output,
+        site_knowledge=load_site_knowledge(job, samples.source, target_of(samples, pack, output)),
         _graphs=GraphCache(pack),
+    )
+
+
+def target_of(samples: Samples, pack: Pack, output: str) -> Target:
+    """What the models of a run predict."""
+    column = next((one for one in pack.manifest.contract.columns if one.name == output), None)
+    return Target(
+        name=output,
+        task=samples.source.task,
+        classes=samples.source.classes if samples.source.task == "classes" else (),
+        unit="" if column is None else column.unit,
+        span=None if column is None else column.span,
     )

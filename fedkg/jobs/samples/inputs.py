@@ -32,7 +32,7 @@ class ModelInputs:
         zero_rows: the rows of zeros.
         shape: shape of a sample with knowledge columns, before flattening and codes.
         scaled: the standardised data set that the rows are built from.
-        told: knowledge columns [N, E] after the features; None without knowledge.
+        knowledge: knowledge columns [N, E] after the features; None without knowledge.
         codes: C columns [N] of codes after all other columns.
     """
 
@@ -41,14 +41,14 @@ class ModelInputs:
     zero_rows: tuple[int, ...]
     shape: tuple[int, ...]
     scaled: StandardisedDataSet
-    told: NDArray[np.float64] | None
+    knowledge: NDArray[np.float64] | None
     codes: tuple[NDArray[np.int64], ...]
 
     def exact_rows(self, index: Index) -> Tensor:
         """The samples at these positions in float64, computed from their source."""
         x = np.asarray(self.scaled.x(index), dtype=np.float64)
-        if self.told is not None:
-            x = append_columns(x, self.told[index])
+        if self.knowledge is not None:
+            x = append_columns(x, self.knowledge[index])
         if self.codes or self.rows.ndim == 2:
             own = [codes[index][:, None].astype(np.float64) for codes in self.codes]
             x = np.concatenate([x.reshape(len(x), -1), *own], axis=1)
@@ -75,7 +75,7 @@ def build_inputs(
     scaled: StandardisedDataSet,
     groups: Sequence[Index],
     *,
-    told: NDArray[np.float64] | None = None,
+    knowledge: NDArray[np.float64] | None = None,
     codes: Sequence[NDArray[np.int64]] = (),
     flat: bool = False,
 ) -> ModelInputs:
@@ -83,12 +83,12 @@ def build_inputs(
 
     Args:
         groups: positions of samples to store contiguously; all others follow.
-        told: [N, E], knowledge columns after the features (of a window at every step).
+        knowledge: [N, E], knowledge columns after the features (of a window at every step).
         codes: C columns [N] after everything else.
         flat: whether to flatten samples to rows, which codes imply.
     """
     count, own = scaled.source.samples, scaled.source.x.shape[1:]
-    shape = own if told is None else (*own[:-1], own[-1] + told.shape[1])
+    shape = own if knowledge is None else (*own[:-1], own[-1] + knowledge.shape[1])
     order = np.concatenate([*groups, np.setdiff1d(np.arange(count), np.concatenate(groups))])
     ends = np.cumsum([len(group) for group in groups])
     row_of, zero_rows = (
@@ -104,8 +104,8 @@ def build_inputs(
         here = slice(at, at + step)
         x = (
             scaled.x(here)
-            if told is None
-            else append_columns(np.asarray(scaled.x(here), dtype=np.float64), told[here])
+            if knowledge is None
+            else append_columns(np.asarray(scaled.x(here), dtype=np.float64), knowledge[here])
         )
         rows[row_of[here], :width] = x.reshape(len(x), width)
     for column, values in enumerate(codes, start=width):
@@ -116,6 +116,6 @@ def build_inputs(
         zero_rows=zero_rows,
         shape=tuple(shape),
         scaled=scaled,
-        told=told,
+        knowledge=knowledge,
         codes=tuple(codes),
     )

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.federated import Clients
-from fedkg.federated.model.constrained_outputs import EXCLUDED, Informed
 from fedkg.federated.model.knowledge_columns import UNKNOWN
-from fedkg.jobs.schema.job import Job
-from fedkg.jobs.schema.model_section import Inject
+from fedkg.jobs.samples.site_knowledge import (
+    GENERATED,
+    Said,
+    SiteKnowledge,
+    TrainedPredictor,
+    sources_of,
+)
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
-from fedkg.models import Model
 from fedkg.pack import Column, DataContract, Pack
 from fedkg.pack.knowledge_models import KnowledgeModel
 
@@ -65,53 +72,240 @@ def category_codes(column: Column, data: DataSet) -> NDArray[np.int64]:
     return codes
 
 
-def knowledge_columns(
-    pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, channels: Mapping[str, str]
-) -> F64:
-    """The knowledge columns.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnForm:
+    """The form of knowledge columns: what they say for which task.
 
-    For classes [N, K + 1], for numbers [N, 3 O] in the scale of the outputs.
+    For classes [N, K + 1]: whether each class is allowed, then the predicted class plus 1, 0 for
+    none. For numbers [N, 3 O]: for each number the lower bound, the upper bound and the prediction
+    in the scale of the outputs, `UNKNOWN` for none. With `sites`, one more column has the position
+    of the site of each sample, counted from 1; 0 for none.
 
-    Args:
-        outputs: the scaling of the O numbers.
+    Attributes:
+        classes: names of the K classes; empty for numbers.
+        outputs: the scaling of the O numbers; None for classes.
         channels: the name in the rules of each number, or of the label.
+        kinds: the kinds of knowledge to inject.
+        sites: whether sites have knowledge or a trust of their own.
+        chance: whether the number is the probability of a label that is 0 or 1.
+    """
+
+    classes: tuple[str, ...]
+    outputs: Scaling | None
+    channels: Mapping[str, str]
+    kinds: tuple[str, ...]
+    sites: bool = False
+    chance: bool = False
+
+    @property
+    def width(self) -> int:
+        """Number of columns without that of the site."""
+        return 3 * len(self.outputs.names) if self.outputs is not None else len(self.classes) + 1
+
+    def blank(self, samples: int) -> F64:
+        """Columns that say nothing, [samples, width]."""
+        if self.outputs is None:
+            return np.tile(np.array([1.0] * len(self.classes) + [0.0]), (samples, 1))
+        each = [-UNKNOWN, UNKNOWN, UNKNOWN]
+        return np.tile(np.array(each * len(self.outputs.names)), (samples, 1))
+
+    def merge(self, first: F64, second: F64) -> F64:
+        """The columns of two sources: ranges intersect, the first prediction counts."""
+        if self.outputs is None:
+            predicted = np.where(first[:, -1:] > 0, first[:, -1:], second[:, -1:])
+            return np.concatenate([first[:, :-1] * second[:, :-1], predicted], axis=1)
+        known = np.abs(first[:, 2::3]) < UNKNOWN
+        merged = np.empty_like(first)
+        merged[:, 0::3] = np.maximum(first[:, 0::3], second[:, 0::3])
+        merged[:, 1::3] = np.minimum(first[:, 1::3], second[:, 1::3])
+        merged[:, 2::3] = np.where(known, first[:, 2::3], second[:, 2::3])
+        return merged
+
+    def contradicts_itself(self, columns: F64) -> NDArray[np.bool_]:
+        """Whether the range of each sample is empty, [N]."""
+        if self.outputs is None:
+            return np.asarray(~(columns[:, : len(self.classes)] > 0.5).any(axis=1))
+        end = self.width
+        return np.asarray((columns[:, 0:end:3] > columns[:, 1:end:3]).any(axis=1))
+
+    def excludes(self, columns: F64, y: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the range of each sample excludes its label, [N]; False for an empty range.
+
+        Args:
+            y: classes [N], or numbers [N] or [N, P O] in the scale of the outputs.
+        """
+        sound = ~self.contradicts_itself(columns)
+        if self.outputs is None:
+            return np.asarray(sound & (columns[np.arange(len(y)), y.astype(np.int64)] < 0.5))
+        end, numbers = self.width, len(self.outputs.names)
+        low, high = columns[:, None, 0:end:3], columns[:, None, 1:end:3]
+        steps = y.reshape(len(y), -1, numbers)
+        if self.chance:  # a label is excluded only if its probability is 0
+            outside = ((steps > 0.5) & (high <= 0)) | ((steps < 0.5) & (low >= 1))
+            return np.asarray(sound & outside.any(axis=(1, 2)))
+        away = ROUNDING * np.maximum(1.0, np.abs(steps))
+        outside = (steps < low - away) | (steps > high + away)  # False if y is unknown
+        return np.asarray(sound & outside.any(axis=(1, 2)))
+
+    def admit(self, columns: F64, y: NDArray[Any], where: NDArray[np.bool_]) -> F64:
+        """The columns with the labels of some samples added to their ranges."""
+        widened = columns.copy()
+        if self.outputs is None:
+            widened[where, y[where].astype(np.int64)] = 1.0
+            return widened
+        steps = y[where].reshape(int(where.sum()), -1, len(self.outputs.names))
+        end = self.width
+        lowest, highest = np.nanmin(steps, axis=1), np.nanmax(steps, axis=1)
+        widened[where, 0:end:3] = np.fmin(widened[where, 0:end:3], lowest)
+        widened[where, 1:end:3] = np.fmax(widened[where, 1:end:3], highest)
+        return widened
+
+    def encode(self, said: Said) -> F64:
+        """The columns of what one source says about samples of one answer."""
+        first = said.allowed if said.allowed is not None else said.predicted
+        assert first is not None, "a source says something"
+        columns = self.blank(len(first))
+        allowed = said.allowed if "range" in self.kinds else None
+        predicted = said.predicted if "predict" in self.kinds else None
+        if self.outputs is None:
+            if allowed is not None:
+                columns[:, :-1] = allowed
+            if predicted is not None:
+                columns[:, -1] = np.nan_to_num(predicted + 1.0)
+            return columns
+        if allowed is not None:
+            columns[:, :2] = self._scaled(allowed, 0)
+        if predicted is not None:
+            columns[:, 2] = self._scaled(predicted, 0)
+        return columns
+
+    def encode_pack(self, pack: Pack, data: DataSet, *, place: str = "model.inject") -> F64 | None:
+        """The columns of a pack's knowledge about the outputs; None if it has none.
+
+        Args:
+            place: the field of the job, for messages.
+
+        Raises:
+            JobError: the classes of the knowledge are not those of the data.
+        """
+        known = self.select(pack)
+        if not known:
+            return None
+        values = contract_values(pack.manifest.contract, data)
+        if self.outputs is None:
+            return _class_knowledge(pack, known, values, data, place)
+        columns = []
+        for number, name in enumerate(self.outputs.names):
+            own = [one for one in known if one.output in (self.channels[name], GENERATED)]
+            columns.append(self._scaled(_number_knowledge(pack, own, values), number))
+        return np.concatenate(columns, axis=1)
+
+    def select(self, pack: Pack) -> list[KnowledgeModel]:
+        """The knowledge models of a pack that apply to the outputs."""
+        names = {*self.channels.values(), GENERATED}
+        return [
+            model
+            for model in pack.manifest.knowledge
+            if model.kind in self.kinds and (model.output in names or names == {"", GENERATED})
+        ]
+
+    def _scaled(self, values: F64, number: int) -> F64:
+        """Bounds and predictions of one number in its scale, `UNKNOWN` where there is none."""
+        assert self.outputs is not None, "numbers are scaled"
+        mean, std = float(self.outputs.mean[number]), float(self.outputs.std[number])
+        scaled = (values - mean) / std
+        return np.nan_to_num(np.clip(scaled, -UNKNOWN, UNKNOWN), nan=UNKNOWN)
+
+
+ROUNDING = 1e-5
+"""Relative distance between a label and a bound that float32 cannot tell apart."""
+
+
+def knowledge_columns(pack: Pack, data: DataSet, form: ColumnForm) -> F64:
+    """The knowledge columns of the rules of a job, [N, width].
 
     Raises:
         JobError: the rules have no knowledge of the outputs, or their classes differ.
     """
-    kinds = (*(("range",) if inject.range else ()), *(("predict",) if inject.predict else ()))
-    known = [
-        model
-        for model in pack.manifest.knowledge
-        if model.output in channels.values() and model.kind in kinds
-    ]
-    if not known:
+    columns = form.encode_pack(pack, data)
+    if columns is None:
         there = ", ".join(
             f"{model.kind} knowledge `{model.name}` of `{model.output}`"
             for model in pack.manifest.knowledge
         )
-        of = " or ".join(f"`{name}`" for name in channels.values() if name) or "what is predicted"
+        names = form.channels.values()
+        of = " or ".join(f"`{name}`" for name in names if name) or "what is predicted"
         raise JobError(
-            f"model.inject: the rules contain no {' or '.join(kinds)} knowledge about {of}",
+            f"model.inject: the rules contain no {' or '.join(form.kinds)} knowledge about {of}",
             received=there or "no knowledge",
             help="add the knowledge to the rule file, or remove `model.inject`",
         )
-    values = contract_values(pack.manifest.contract, data)
-    if outputs is None:
-        return _class_knowledge(pack, known, values, data)
-    columns = []
-    for place, name in enumerate(outputs.names):
-        mean, std = float(outputs.mean[place]), float(outputs.std[place])
-        own = [model for model in known if model.output == channels[name]]
-        columns.append((_number_knowledge(pack, own, values) - mean) / std)
-    return np.nan_to_num(np.clip(np.concatenate(columns, axis=1), -UNKNOWN, UNKNOWN), nan=UNKNOWN)
+    return columns
 
 
-def _class_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64, data: DataSet) -> F64:
+def site_columns(
+    known: SiteKnowledge, predictor: TrainedPredictor | None, data: DataSet, form: ColumnForm
+) -> F64:
+    """The knowledge columns of a site's own knowledge about samples, [N, width].
+
+    Args:
+        predictor: the predictor that the site trained, if it trains one.
+        data: samples in source units.
+
+    Raises:
+        JobError: the knowledge does not fit the data; the message names the site.
+    """
+    columns = form.blank(data.samples)
+    for pack in known.packs:
+        _require_columns(known, pack, data)
+        own = form.encode_pack(pack, data, place=known.place)
+        if own is None and not pack.manifest.knowledge:
+            raise JobError(f"{known.place}: the rules contain no knowledge")
+        if own is None and not {one.kind for one in pack.manifest.knowledge}.isdisjoint(form.kinds):
+            raise JobError(
+                f"{known.place}: the rules are about another output",
+                expected=", ".join(filter(None, form.channels.values())),
+                received=", ".join(sorted({one.output for one in pack.manifest.knowledge})),
+            )
+        columns = columns if own is None else form.merge(columns, own)
+    for source in sources_of(known, predictor):
+        columns = form.merge(columns, form.encode(source(data)))
+    return columns
+
+
+def _require_columns(known: SiteKnowledge, pack: Pack, data: DataSet) -> None:
+    """Raise JobError if the rules of a site read columns that the data lacks, or in other units."""
+    for column in pack.manifest.contract.columns:
+        if column.role == "output":
+            continue
+        names: tuple[str, ...] = (column.source, column.name)
+        if column.type == "category":
+            names = tuple(f"{name}={text}" for name in names for text in column.vocabulary)
+        place = next((data.features.index(name) for name in names if name in data.features), None)
+        if place is None:
+            raise JobError(
+                f"{known.place}: the rules read `{column.name}`, which is no feature of the data",
+                expected=", ".join(data.features[:20]),
+                received=column.source,
+                help='name the column, `signal NAME column "HEADER"`; with `data.set: table` the '
+                "features are the columns that the rules of the job read",
+            )
+        unit = data.units[place]
+        if column.type == "real" and unit and column.unit and unit != column.unit:
+            raise JobError(
+                f"{known.place}: `{column.name}` has another unit than the data",
+                expected=unit,
+                received=column.unit,
+            )
+
+
+def _class_knowledge(
+    pack: Pack, known: list[KnowledgeModel], values: F64, data: DataSet, place: str
+) -> F64:
     wrong = next((model for model in known if model.classes != data.classes), None)
     if wrong is not None:
         raise JobError(
-            f"model.inject: `{wrong.name}` has other classes than the data",
+            f"{place}: `{wrong.name}` has other classes than the data",
             expected=", ".join(data.classes[:10]),
             received=", ".join(wrong.classes[:10]) or "a number",
         )
@@ -143,42 +337,122 @@ def _number_knowledge(pack: Pack, known: list[KnowledgeModel], values: F64) -> F
     return np.stack([low, high, predicted], axis=1)
 
 
-def count_excluded_labels(job: Job, model: Model, clients: Clients) -> list[int]:
-    """The number of training labels of each site that injected ranges exclude.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reconciled:
+    """The sites after the policy for excluded labels.
 
-    No numbers for a protected job, because they are not noised, and without such ranges.
+    Attributes:
+        clients: their samples.
+        excluded: the number of excluded training labels of each site.
     """
-    if not isinstance(model, Informed) or model.range is None or job.privacy is not None:
-        return []
-    allowed = [model.range(x if x.ndim == 2 else x[:, -1]) for x in clients.x]
-    return [
-        int((some & ~some.gather(1, y[:, None])).any(1).sum())
-        for some, y in zip(allowed, clients.y, strict=True)
-    ]  # an empty range has no effect
+
+    clients: Clients
+    excluded: tuple[int, ...]
 
 
-def note_excluded_labels(pack: Pack, clients: Clients, counts: Sequence[int]) -> tuple[str, ...]:
-    """A note about training labels that injected ranges exclude; their loss does not depend on the
-    model.
+def reconcile_labels(
+    clients: Clients,
+    form: ColumnForm,
+    shape: Sequence[int],
+    policy: str,
+    *,
+    with_labels: bool = True,
+) -> Reconciled:
+    """Apply the policy for training labels that injected ranges exclude (Fan et al. 2022,
+    assumption 5.1).
 
     Args:
-        counts: of each site, see `count_excluded_labels`.
+        clients: the sites; of those that keep their samples elsewhere nothing is known.
+        form: the form of the knowledge columns, which are the last ones of each sample.
+        shape: shape of a sample before it is flattened.
+        policy: ``error``, ``drop`` or ``repair``, see `Inject.policy`.
+        with_labels: whether the message may contain a label.
+
+    Raises:
+        JobError: labels are excluded and the policy is ``error``, or ``drop`` leaves no sample of
+            a site; the message names the site and the first sample.
     """
-    if not any(counts):
-        return ()
-    names = ", ".join(
-        f"`{known.name}`"
-        for known in pack.manifest.knowledge
-        if known.kind == "range" and known.classes
-    )
-    where = ", ".join(name for name, count in zip(clients.names, counts, strict=True) if count)
-    of = f"{sum(counts):,} of {sum(clients.samples):,} training labels (at {where})"
-    return (
-        (
-            f"{names} excludes {of}: each adds a constant loss of {-EXCLUDED:,.0f}, and has "
-            "no gradient"
+    excluded, xs, ys = [], list(clients.x), list(clients.y)
+    keys = {name: list(codes) for name, codes in clients.keys.items()}
+    counts = list(clients.samples)
+    for place, (name, x, y) in enumerate(zip(clients.names, clients.x, clients.y, strict=True)):
+        columns = read_columns(x, shape, form).double().numpy()
+        wrong = form.excludes(columns, y.numpy()) if len(x) else np.zeros(0, dtype=bool)
+        excluded.append(int(wrong.sum()))
+        if not excluded[-1]:
+            continue
+        if policy == "repair":
+            xs[place] = with_columns(x, shape, form, form.admit(columns, y.numpy(), wrong))
+            continue
+        if policy == "drop" and not wrong.all():
+            kept = torch.from_numpy(~wrong)
+            xs[place], ys[place], counts[place] = x[kept], y[kept], int(kept.sum())
+            for codes in keys.values():
+                codes[place] = codes[place][kept]
+            continue
+        first = int(wrong.argmax())
+        label = y[first]
+        shown = form.classes[int(label)] if form.classes else f"{label.tolist()} (standardised)"
+        raise JobError(
+            f"site {name}: its ranges exclude {excluded[-1]:,} of {len(x):,} training labels",
+            received=f"training sample {first + 1} with label {shown} is the first"
+            if with_labels
+            else "",
+            help="correct the knowledge or the labels; or set `model.inject.policy` to `repair`, "
+            "which adds the label to the range of the sample, or to `drop`, which leaves the "
+            "sample out (never all of a site)",
+        )
+    return Reconciled(
+        clients=replace(
+            clients,
+            x=tuple(xs),
+            y=tuple(ys),
+            keys={name: tuple(codes) for name, codes in keys.items()},
+            counts=None if clients.counts is None else tuple(counts),
         ),
+        excluded=tuple(excluded),
     )
+
+
+def note_excluded_labels(
+    names: Sequence[str], excluded: Sequence[int], policy: str
+) -> tuple[str, ...]:
+    """A note about training labels that injected ranges exclude, at each site of `names`."""
+    if not any(excluded):
+        return ()
+    where = ", ".join(
+        f"{count:,} at {name}" for name, count in zip(names, excluded, strict=True) if count
+    )
+    done = (
+        "these samples are left out" if policy == "drop" else "their ranges now contain the label"
+    )
+    return (f"ranges exclude training labels ({where}): {done}",)
+
+
+def read_columns(x: Tensor, shape: Sequence[int], form: ColumnForm) -> Tensor:
+    """The knowledge columns of model inputs, [N, width]."""
+    last = _unflattened(x, shape)
+    last = last[:, -1] if len(shape) == 2 else last
+    end = last.shape[-1] - form.sites
+    return last[:, end - form.width : end]
+
+
+def with_columns(x: Tensor, shape: Sequence[int], form: ColumnForm, columns: F64) -> Tensor:
+    """A copy of model inputs with other knowledge columns [N, width]."""
+    copied = x.clone()
+    values = torch.from_numpy(columns).to(x.dtype)
+    whole = _unflattened(copied, shape)
+    end = whole.shape[-1] - form.sites
+    whole[..., end - form.width : end] = values.unsqueeze(1) if len(shape) == 2 else values
+    return copied
+
+
+def _unflattened(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """A view of model inputs [N, ...] in their shape, without codes."""
+    if x.ndim == len(shape) + 1 and x.shape[1:] == tuple(shape):
+        return x
+    flat = x[:, : math.prod(shape)]
+    return torch.unflatten(flat, 1, tuple(shape))
 
 
 def append_columns(x: F64, columns: F64) -> F64:

@@ -156,13 +156,13 @@ def build_sample_rules(
     source: DataSet,
     scaled: StandardisedDataSet,
     output: str,
-    told: Sequence[str],
+    knowledge_names: Sequence[str],
     horizon: int,
     *,
     coded: bool = False,
     frame: Frame | None = None,
 ) -> SampleRules:
-    """The rules over samples with the columns `told` after their features.
+    """The rules over samples with the columns `knowledge_names` after their features.
 
     Rules about the label of a window read its last step, those about an image no pixel; such
     samples must be flattened (`is_flattened`). With `coded`, category codes follow all other
@@ -189,7 +189,7 @@ def build_sample_rules(
                 "(`data.window.targets`)",
             ) from error
         return SampleRules(pack=own, forecasts=_with_last_values(rules, scaled))
-    names, mean, std = _columns(source, scaled, told)
+    names, mean, std = _columns(source, scaled, knowledge_names)
     used = categories_read(own)
     if coded:
         names += [f"{column.source} (code)" for column in used]
@@ -225,16 +225,16 @@ def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
 
 
 def _columns(
-    source: DataSet, scaled: StandardisedDataSet, told: Sequence[str]
+    source: DataSet, scaled: StandardisedDataSet, knowledge_names: Sequence[str]
 ) -> tuple[list[str], list[float], list[float]]:
     """Names, means and deviations of the columns of flattened samples.
 
     The columns of a window are ordered by step; the last step has plain names.
     """
     assert scaled.inputs is not None, "samples are scaled"
-    names = [*scaled.inputs.names, *told]
-    mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(told)]
-    std = [*scaled.inputs.std.tolist(), *[1.0] * len(told)]
+    names = [*scaled.inputs.names, *knowledge_names]
+    mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(knowledge_names)]
+    std = [*scaled.inputs.std.tolist(), *[1.0] * len(knowledge_names)]
     if source.x.ndim == 3:
         steps = source.x.shape[1]
         return (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.own_code import load_object
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out
@@ -175,7 +176,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     samples = join_samples(job, pack, parts, merge_summaries(list(summaries.values())))
     return replace(
         samples,
-        files=_files(job.data.path) + files_of_sites(job),
+        files=_files(job.data.path) + files_of_sites(job.data.sites_file, list(job.sites)),
         sites=summaries if "" not in parts else {},
     )
 
@@ -360,6 +361,15 @@ def _augments(job: Job) -> bool:
 def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
     """The samples of the data set, or of these sites of a sites file."""
     data = job.data
+    if data.set is not None and ":" in data.set:
+        made = load_object(data.set, "data.set")(data.path, seed=data.seed, size=data.size)
+        if not isinstance(made, DataSet):
+            raise JobError(
+                f"data.set: {data.set} does not return a data set",
+                expected="a fedkg.data.sets.DataSet",
+                received=type(made).__name__,
+            )
+        return made
     if data.set != TABLE_SET:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
     site = data.site_column if data.split == "column" else ""
@@ -592,15 +602,13 @@ def _require_rows_for_training(sites: Mapping[str, SiteSummary], job: Job) -> No
             )
 
 
-def files_of_sites(job: Job) -> tuple[tuple[str, str], ...]:
-    """Path and checksum of the sites file and of its tables."""
-    if job.data.sites_file is None:
+def files_of_sites(path: str | None, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Path and checksum of a sites file and of the tables of these sites; of all without names."""
+    if path is None:
         return ()
-    sites = load_sites(job.data.sites_file).sites
-    tables = [
-        url for name, site in sites.items() if name in (job.sites or sites) for url in site.url
-    ]
-    every = dict.fromkeys(str(Path(file).resolve()) for file in (job.data.sites_file, *tables))
+    sites = load_sites(path).sites
+    tables = [url for name, site in sites.items() if name in (names or sites) for url in site.url]
+    every = dict.fromkeys(str(Path(file).resolve()) for file in (path, *tables))
     return tuple((file, sha256_of(file)) for file in every)
 
 

@@ -15,6 +15,7 @@ from fedkg.data.sets import DataSet, series, standardise
 from fedkg.errors import JobError
 from fedkg.granger.augmented_features import Record, channels, filtered, states_of
 from fedkg.granger.effects import edges
+from fedkg.granger.moments import series_of
 from fedkg.granger.protocol import traffic
 from fedkg.jobs.causes.learning import choose_lags, learn_causes
 from fedkg.jobs.samples.sample_preparation import Samples
@@ -72,7 +73,7 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
         return AugmentedSamples(
             samples=_with_channels(samples, section, made, firsts, last), notes=notes
         )
-    lags, said = choose_lags(section.learning, own.clients, allowed)
+    lags, said = choose_lags(section.learning, series_of(own.clients, allowed))
     known = found.series(allowed, lags)
     learnt, course = learn_causes(section.learning, known)
     made = states_of(found, known, learnt, section.states, section.reads)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data import Frame
@@ -28,11 +29,14 @@ from fedkg.federated.temporal.forecast_scores import judged as judged_properties
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.used_properties import used_properties
+from fedkg.jobs.comparison_metric import MEASURES
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
 from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
 from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.knowledge_figures import knowledge_rows, knowledge_sums
+from fedkg.jobs.samples.knowledge_inputs import ColumnForm
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, tally_forecasts
 from fedkg.jobs.samples.sample_preparation import Index, Samples
@@ -53,6 +57,7 @@ class Evaluation:
         sums: float64 [S, sums], see `figure_sums`.
         counts: int64 [S, 4]: test samples, positive labels among them, violated and evaluated
             cases of rules.
+        knowledge: float64 [S, sums], see `knowledge_sums`; [S, 0] if no trial injects knowledge.
         tallies: counts of each rule by its position, for all S sites together.
     """
 
@@ -60,6 +65,7 @@ class Evaluation:
     sums: Tensor
     counts: Tensor
     tallies: Mapping[int, RuleTally]
+    knowledge: Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,6 +91,9 @@ class Trial:
         sets: parameter sets of the sites.
         edges: the discovered causal edges, if models read augmented states.
         notes: remarks for the user, shown with the first round.
+        known: knowledge about all samples of the run, which `form` describes; None without.
+        form: the form of `known`.
+        excluded: the number of training labels of each site that injected ranges exclude.
         remote: asks sites that keep their data to train; None if all data are here.
     """
 
@@ -105,6 +114,9 @@ class Trial:
     sets: AgentSets | None = None
     edges: tuple[CausalEdge, ...] = ()
     notes: tuple[str, ...] = ()
+    known: NDArray[np.float64] | None = None
+    form: ColumnForm | None = None
+    excluded: tuple[int, ...] = ()
     remote: SiteExecutor | None = None
 
     def figures(
@@ -147,10 +159,22 @@ class Trial:
         }
 
     def evaluation_rows(self, found: Sequence[Evaluation]) -> dict[str, list[Row]]:
-        """Rows of `rules.csv` and `sites.csv` from the evaluations of all sites."""
+        """Rows of `rules.csv`, `sites.csv` and `knowledge.csv` from the evaluations of all
+        sites.
+        """
+        names, task = self.problem.clients.names, self.samples.summary.task
+        each = [] if self.form is None else [row for one in found for row in one.knowledge]
+        known = knowledge_rows(
+            self.config.id,
+            [names[site] for one in found for site in one.sites],
+            each,
+            task,
+            MEASURES[task].name,
+        )
         return {
             "rules.csv": self._rule_rows(found),
             "sites.csv": [self._site(one, row) for one in found for row in range(len(one.sites))],
+            **({"knowledge.csv": known} if known else {}),
         }
 
     def evaluate_sites(self, models: Sequence[Params]) -> list[Evaluation]:
@@ -179,9 +203,14 @@ class Trial:
         if self.samples.summary.task == "detection":
             positives = [int((self._targets(rows) > 0.5).sum()) for rows in own]
         sums = [self._sums(one, rows, threshold) for rows, one in zip(own, answers, strict=True)]
+        knowledge = [
+            self._knowledge_sums(rows, one, threshold)
+            for rows, one in zip(own, answers, strict=True)
+        ]
         return Evaluation(
             sites=tuple(members),
             sums=torch.stack(sums),
+            knowledge=torch.stack(knowledge),
             counts=torch.tensor(
                 [
                     (len(rows), positive, *verdict)
@@ -316,6 +345,13 @@ class Trial:
 
     def _sums(self, answers: Tensor, rows: Index, threshold: float) -> Tensor:
         return figure_sums(self.samples.scaled, answers, self._targets(rows), threshold)
+
+    def _knowledge_sums(self, rows: Index, answers: Tensor, threshold: float) -> Tensor:
+        """The sums of knowledge on test samples at these positions; [0] without knowledge."""
+        if self.known is None or self.form is None:
+            return torch.zeros(0, dtype=torch.float64)
+        y, columns = self._targets(rows), self.known[rows]
+        return knowledge_sums(self.samples.scaled, self.form, columns, answers, y, threshold)
 
     def _site(self, found: Evaluation, row: int) -> Row:
         """The row of `sites.csv` of one site of an evaluation."""

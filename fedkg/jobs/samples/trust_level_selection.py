@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.federated import Clients, Problem, Settings, fedavg, train
@@ -16,6 +17,9 @@ from fedkg.jobs.schema.model_section import Inject
 from fedkg.knowledge import ChosenTrust, choose_trust, folds
 from fedkg.models import Model
 
+Chosen = NDArray[np.bool_]
+"""Which samples of a client are chosen, [n_k]."""
+
 
 def select_trust(
     inject: Inject,
@@ -23,6 +27,7 @@ def select_trust(
     loss: Loss,
     model: Callable[[float], Model],
     settings: Settings,
+    retrain: Callable[[Sequence[Chosen]], Clients],
 ) -> ChosenTrust:
     """The trust with the least mean loss on the folds that every site holds out.
 
@@ -31,6 +36,7 @@ def select_trust(
 
     Args:
         model: builds the model with a given trust.
+        retrain: the clients with predictors that sites trained on the chosen samples alone.
     """
     short = replace(
         settings, rounds=min(inject.rounds, settings.rounds), executor="stacked", measure=False
@@ -41,13 +47,11 @@ def select_trust(
     ]
 
     def tried(trust: float, fold: int) -> float:
-        problem = Problem(
-            model=model(trust),
-            loss=loss,
-            clients=_select_samples(clients, [part != fold for part in which]),
-        )
+        chosen = [part != fold for part in which]
+        own = retrain(chosen)
+        problem = Problem(model=model(trust), loss=loss, clients=_select_samples(own, chosen))
         *_, (state, _) = train(problem, fedavg(), short)
-        held = _select_samples(clients, [part == fold for part in which])
+        held = _select_samples(own, [part == fold for part in which])
         each = [
             loss.value(predict_in_batches(problem.model, state.params, x)[None], y[None])[0]
             for x, y in zip(held.x, held.y, strict=True)
@@ -57,9 +61,7 @@ def select_trust(
     return choose_trust(inject.trusts, inject.folds, tried)
 
 
-def _select_samples(
-    clients: Clients, chosen: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]
-) -> Clients:
+def _select_samples(clients: Clients, chosen: Sequence[Chosen]) -> Clients:
     """The clients with some of their samples, without clients that have none."""
     masks = [torch.from_numpy(np.asarray(mask)) for mask in chosen]
     there = [place for place, mask in enumerate(masks) if bool(mask.any())]

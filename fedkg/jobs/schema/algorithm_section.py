@@ -22,6 +22,9 @@ from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
 from fedkg.jobs.schema.section_base import Count, Positive, Section, Share, Value
 
+CodePath = Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")]
+"""A name in a Python file or module: ``mine.py:Name``."""
+
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -55,9 +58,9 @@ class OneOf(Section):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        """Expand `adam` to `adam: {}`, and drop empty options."""
+        """Expand `adam` to `adam: {}` and `mine.py:rule` to `own`, and drop empty options."""
         if isinstance(value, str):
-            return {value: {}}
+            return {"own": {"path": value}} if ":" in value else {value: {}}
         return (
             {key: {} if part is None and len(value) == 1 else part for key, part in value.items()}
             if isinstance(value, dict)
@@ -158,6 +161,17 @@ class MultiKrum(Section):
     )
 
 
+class Own(Section):
+    """A step in a Python file of yours."""
+
+    path: CodePath = Field(
+        description="A function that returns the step, as `mine.py:Name` or `package.file:Name`."
+    )
+    options: dict[str, Value | tuple[Value, ...]] = Field(
+        default_factory=dict, description="Keyword arguments of the function."
+    )
+
+
 class Aggregate(OneOf):
     """How the server combines updates."""
 
@@ -173,6 +187,9 @@ class Aggregate(OneOf):
     fltrust: NoSettings | None = Field(
         default=None,
         description="Weights by similarity to an update computed on the server's labelled rows.",
+    )
+    own: Own | None = Field(
+        default=None, description="Your own rule; `mine.py:Name` is short for it."
     )
 
 
@@ -206,11 +223,28 @@ class OutlyingProperties(Section):
     )
 
 
+class OutlyingAnswers(Section):
+    """Robust z-scores of how differently the model of each update answers rows of the server."""
+
+    threshold: Positive = Field(
+        default=3.5, description="Largest robust z-score of an update that counts."
+    )
+    least: int = Field(
+        default=5, ge=3, description="Fewest updates in a round; with fewer, none is excluded."
+    )
+
+
 class Exclude(OneOf):
-    """Which sites are excluded from all rounds."""
+    """Which sites are excluded."""
 
     properties: OutlyingProperties | None = Field(
-        default=None, description="Sites with mined properties far from those of the others."
+        default=None,
+        description="From all rounds, sites with mined properties far from those of the others.",
+    )
+    answers: OutlyingAnswers | None = Field(
+        default=None,
+        description="From a round, sites with updates that answer rows of the server unlike those "
+        "of the others.",
     )
 
 
@@ -244,6 +278,7 @@ AGGREGATION_KINDS: Mapping[str, Aggregates] = {
     "krum": "krum",
     "multi_krum": "krum",
     "fltrust": "fltrust",
+    "own": "other",
 }
 LOCAL_KINDS: Mapping[str, Locals] = {
     "sgd": "sgd",
@@ -260,6 +295,14 @@ class Algorithm(Section):
         default="fedavg", description="A name from the table of Federated algorithms."
     )
     title: str = Field(default="", description="Name in reports.")
+    path: CodePath | None = Field(
+        default=None,
+        description="Your own algorithm: a function that returns a `fedkg.federated.Algorithm`, as "
+        "`mine.py:Name` for a file next to the job, or `package.file:Name`.",
+    )
+    options: dict[str, Value | tuple[Value, ...]] = Field(
+        default_factory=dict, description="Keyword arguments of this function."
+    )
     weighting: Literal["samples", "scfa"] = Field(
         default="samples",
         description="Weights of updates. `samples`: numbers of samples; `scfa`: numbers of samples "
@@ -288,8 +331,7 @@ class Algorithm(Section):
         description="Which sites share an aggregated model, see `algorithms.NAME.grouping`.",
     )
     exclude: Exclude | None = Field(
-        default=None,
-        description="Which sites are excluded from all rounds, see `algorithms.NAME.exclude`.",
+        default=None, description="Which sites are excluded, see `algorithms.NAME.exclude`."
     )
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(
@@ -345,6 +387,21 @@ class Algorithm(Section):
         }
 
     @model_validator(mode="after")
+    def _own_alone(self) -> Self:
+        if self.path is None and self.options:
+            raise ValueError("`options` belongs to `path`")
+        fields = {"path", "options", "title", "scoring", "training"}
+        others = [
+            name
+            for name in sorted(self.model_fields_set - fields)
+            if getattr(self, name)
+            != type(self).model_fields[name].get_default(call_default_factory=True)
+        ]
+        if self.path is not None and others:
+            raise ValueError(f"`path` is a whole algorithm; remove {', '.join(others)}")
+        return self
+
+    @model_validator(mode="after")
     def _no_contradiction(self) -> Self:
         if self.private and self.private.first is not None and self.local != Local(sgd=Sgd()):
             raise ValueError(
@@ -375,8 +432,10 @@ class Algorithm(Section):
             if self.agents and self.aggregate.mean
             else AGGREGATION_KINDS[self.aggregate.kind],
             agent_blocks=self.agents is not None,
-            plain_server_step=self.server.add is not None and self.server.add.rate == 1.0,
-            local=self._steps(),
+            plain_server_step=self.path is None
+            and self.server.add is not None
+            and self.server.add.rate == 1.0,
+            local="other" if self.path is not None else self._steps(),
             proximal=self.proximal > 0,
             private_layers=self.private is not None,
             personal_models=self.personal is not None,
@@ -394,7 +453,8 @@ class Algorithm(Section):
             # under privacy a job mines privately and clusters by server rows: `find_unprotected`
             clusters_by_client_samples=False,
             attackers=krum.attackers if krum else 0,
-            property_exclusion=self.exclude is not None,
+            property_exclusion=self.excluded_by == "properties",
+            answer_exclusion=self.excluded_by == "answers",
             # under privacy a job mines privately: `find_unprotected`
             mined_privately=True,
             scored_shares=self.is_robust_scfa,
@@ -402,6 +462,11 @@ class Algorithm(Section):
             trim=trimmed,
             **settings,
         )
+
+    @property
+    def excluded_by(self) -> str:
+        """The field of `exclude` that is set; "" if no site is excluded."""
+        return "" if self.exclude is None else self.exclude.kind
 
     @property
     def is_robust_scfa(self) -> bool:

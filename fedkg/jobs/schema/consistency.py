@@ -26,6 +26,7 @@ def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction,
             *_rules(job, algorithm),
             *_properties(job, algorithm),
             *_augmented(job),
+            *_own_code(job, algorithm),
             *find_unprotected(job, algorithm),
         )
     )
@@ -53,6 +54,15 @@ def _models(job: Job) -> Iterator[tuple[str, str]]:
         yield (
             "`model.inject` works with data sets (`data.set`) only",
             "`data.set: table` with the rules' data contract, and `output`",
+        )
+    if (
+        job.injection is not None
+        and job.privacy is not None
+        and job.injection.policy in ("error", "drop")
+    ):
+        yield (
+            f"`policy: {job.injection.policy}` reveals excluded labels, which `privacy` hides",
+            "`policy: repair`",
         )
     if job.training.projection and data.window is not None and data.window.horizon:
         yield (
@@ -105,13 +115,12 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         asking = (
             (algorithm.weighting == "scfa", "`weighting: scfa`"),
             (job.training.penalty > 0, "`training.penalty`"),
-            (job.model.inject is not None, "`model.inject`"),
-            (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
-            (algorithm.exclude is not None, "`exclude: properties`"),
             (
-                job.simulation.attacks.kind == "rule_satisfying_model",
-                "the attack `rule_satisfying_model`",
+                job.model.inject is not None and not any(s.knowledge for s in job.sites.values()),
+                "`model.inject`",
             ),
+            (algorithm.grouping.fedstl is not None, "`grouping: fedstl`"),
+            (algorithm.excluded_by == "properties", "`exclude: properties`"),
             (algorithm.agents is not None or algorithm.sets is not None, "`agents` and `sets`"),
         )
         for applies, what in asking:
@@ -120,7 +129,23 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
                     f"{what} requires rules, and the job has none",
                     "set `rules`, or a compiled `pack`",
                 )
+    at_sites = job.scoring.at == "sites"
+    if job.simulation.attacks.changes == "score" and not at_sites:
+        yield (
+            "the attack `inflated_score` changes scores that sites tell, and the server scores",
+            "`scoring.at: sites`",
+        )
+    if at_sites and job.privacy is not None:
+        yield (
+            "`scoring.at: sites` sends scores that `privacy` does not cover",
+            "`scoring.at: server`",
+        )
     if not job.data.server and job.data.server_table is None:
+        if at_sites:
+            yield (
+                "`scoring.at: sites` requires probe rows, and `data.server` is 0",
+                "`data.server_table`, a public table",
+            )
         if job.evaluation.threshold == "server":
             yield (
                 "`threshold: server` requires labelled rows at the server, and `data.server` is 0",
@@ -129,6 +154,11 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         if algorithm.weighting == "scfa":
             yield (
                 "`weighting: scfa` requires rows at the server, and `data.server` is 0",
+                "`data.server` above 0",
+            )
+        if algorithm.excluded_by == "answers":
+            yield (
+                "`exclude: answers` requires rows at the server, and `data.server` is 0",
                 "`data.server` above 0",
             )
         if algorithm.aggregate.fltrust is not None:
@@ -146,7 +176,7 @@ def _properties(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             "FedSTL requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",
         )
-    if algorithm.exclude is not None and (window is None or not window.horizon):
+    if algorithm.excluded_by == "properties" and (window is None or not window.horizon):
         yield (
             "`exclude: properties` requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",
@@ -182,4 +212,14 @@ def _augmented(job: Job) -> Iterator[tuple[str, str]]:
         yield (
             "`augment` requires a common clock, and every engine of cmapss counts its own cycles",
             "remove `augment`",
+        )
+
+
+def _own_code(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
+    """Settings whose guarantees depend on steps that fedkg knows."""
+    own = algorithm.path is not None or algorithm.aggregate.own is not None
+    if own and job.privacy is not None and algorithm.exchange == "models":
+        yield (
+            "`privacy` is proven for the algorithms of fedkg, and this one is your own code",
+            "an algorithm of fedkg, or no `privacy`",
         )

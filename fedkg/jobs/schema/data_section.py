@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets import DATA_SETS
-from fedkg.jobs.schema.section_base import Count, Fraction, Positive, Section
+from fedkg.jobs.schema.section_base import Count, Fraction, Positive, Section, Share, Value
 
 TABLE_SET = "table"
 """The value of `data.set` for a table with a data contract."""
@@ -31,6 +34,92 @@ class SiteColumn(Section):
     )
 
 
+KNOWLEDGE_FILES = ("rules", "table", "lookup", "model")
+"""Fields of `Knowledge` that name files."""
+
+TRAINED: Mapping[str, tuple[str, ...]] = {
+    "logistic_regression": ("classes", "detection"),
+    "linear_regression": ("regression", "forecast"),
+}
+"""The tasks of each predictor that a site can train itself."""
+
+
+class Knowledge(Section):
+    """What one site alone knows about the output; it stays at the site.
+
+    Ranges of several sources intersect. The first source that predicts something counts, in the
+    order of the fields.
+    """
+
+    rules: tuple[str, ...] = Field(
+        default=(),
+        description="Rule files with `range knowledge` and `predict knowledge`; a file alone, "
+        "`knowledge: own.fkg`, is short for this field.",
+    )
+    table: str | None = Field(
+        default=None,
+        description="A decision table (CSV, xlsx): each row allows values under a condition.",
+    )
+    lookup: str | None = Field(
+        default=None,
+        description="A lookup table (CSV, xlsx): exact values of features, and the columns "
+        "`allow` (classes, or `low .. high`), `predict`, or both. Other samples are unknown.",
+    )
+    model: str | None = Field(
+        default=None,
+        description="A trained model (ONNX with any layers, or safetensors) that predicts.",
+    )
+    architecture: dict[str, Value | tuple[Value, ...]] = Field(
+        default_factory=dict,
+        description="The layers of a safetensors `model`, as in the section `model` of a job; "
+        "empty: dense layers.",
+    )
+    train: Literal["logistic_regression", "linear_regression"] | None = Field(
+        default=None, description="A predictor that the site trains on its own training samples."
+    )
+    features: tuple[str, ...] = Field(
+        default=(), description="Features that `train` reads; empty: all."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_alone(cls, value: object) -> object:
+        """Expand one rule file, or a list of them, to a section."""
+        value = {"rules": value} if isinstance(value, str | list | tuple) else value
+        if isinstance(value, dict) and isinstance(value.get("rules"), str):
+            return {**value, "rules": [value["rules"]]}
+        return value
+
+    @model_validator(mode="after")
+    def _something(self) -> Knowledge:
+        if not (self.rules or self.table or self.lookup or self.model or self.train):
+            raise ValueError("give at least one of rules, table, lookup, model and train")
+        if self.architecture and not str(self.model).endswith(".safetensors"):
+            raise ValueError("`architecture` describes the layers of a safetensors `model`")
+        if self.features and self.train is None:
+            raise ValueError("`features` belongs to `train`")
+        return self
+
+
+def resolve_knowledge_files(value: Any, base: Path) -> Any:
+    """`Knowledge` as a file states it, with absolute paths.
+
+    Args:
+        value: the section, a rule file or a list of rule files. `Any`: YAML.
+        base: the folder of relative paths.
+    """
+    if isinstance(value, str):
+        return str((base / Path(value).expanduser()).resolve())
+    if isinstance(value, list | tuple):
+        return [resolve_knowledge_files(one, base) for one in value]
+    if isinstance(value, Mapping):
+        return {
+            name: resolve_knowledge_files(one, base) if name in KNOWLEDGE_FILES else one
+            for name, one in value.items()
+        }
+    return value
+
+
 class Site(Section):
     """One site of the federation."""
 
@@ -51,6 +140,16 @@ class Site(Section):
     )
     local_epochs: Count | None = Field(default=None, description="Local epochs of this site.")
     batch: Count | None = Field(default=None, description="Minibatch size of this site.")
+    knowledge: Knowledge | None = Field(
+        default=None,
+        description="Knowledge of this site alone, see `sites.NAME.knowledge`; it implies "
+        "`model.inject`.",
+    )
+    trust: Literal["cross_validate"] | Share | None = Field(
+        default=None,
+        description="This site's trust in predictions, instead of `model.inject.trust`; "
+        "`cross_validate`: the best of `model.inject.trusts` when the site trains alone.",
+    )
 
     @property
     def has_own_training(self) -> bool:
@@ -100,7 +199,8 @@ class Data(Section):
     set: str | None = Field(
         default=None,
         description="Name of a data set, see Models and data sets; `table`: the table at `path`, "
-        "with the columns that the rules declare; empty: a table with the 0/1 column `label`.",
+        "with the columns that the rules declare; `mine.py:Name`: your own; empty: a table with "
+        "the 0/1 column `label`.",
     )
     path: str | None = Field(
         default=None,
@@ -226,7 +326,7 @@ class Data(Section):
     @classmethod
     def _is_a_set(cls, name: str | None) -> str | None:
         known = (*DATA_SETS, TABLE_SET)
-        if name is not None and name not in known:
+        if name is not None and name not in known and not re.fullmatch(r"[^:]+:\w+", name):
             near = nearest_name(name, list(known))
             raise ValueError(
                 f"unknown data set {name!r}; "

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.data_section import Data, Site
 from fedkg.jobs.schema.federation_section import RoundContract
-from fedkg.jobs.schema.model_section import Model
+from fedkg.jobs.schema.model_section import Inject, Model
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.schema.section_base import (
     Count,
@@ -124,6 +125,13 @@ class Training(Section):
 class Scoring(Section):
     """The server's validity score of a site's model."""
 
+    at: Literal["server", "sites"] = Field(
+        default="server",
+        description=(
+            "Who scores a site's updated model on the probe. `server`: the server; `sites`: each "
+            "site scores its own and tells the result, which a site can falsify."
+        ),
+    )
     probe: Literal["covering", "plain"] = Field(
         default="covering",
         description=(
@@ -149,6 +157,14 @@ class Scoring(Section):
         ),
     )
     beta: float = Field(default=1.0, ge=1, description="Exponent of the score.")
+    relative: bool = Field(
+        default=False,
+        description=(
+            "Whether the weight of a site is multiplied by its score divided by the score of the "
+            "current model, at most 1, instead of its score: with a robust aggregate, a site that "
+            "satisfies the rules as well as the current model then keeps its share."
+        ),
+    )
     graded: bool = Field(
         default=False,
         description=(
@@ -301,8 +317,8 @@ class Job(Section):
     algorithm: str = Field(
         default="scfa",
         description=(
-            "A preset, a name in `algorithms`, or a section like those in `algorithms`; the "
-            "default without rules is `fedavg`."
+            "A preset, a name in `algorithms`, your own algorithm (`mine.py:Name`), or a section "
+            "like those in `algorithms`; the default without rules is `fedavg`."
         ),
     )
     algorithms: dict[Name, Algorithm] = Field(
@@ -373,6 +389,18 @@ class Job(Section):
 
     @model_validator(mode="before")
     @classmethod
+    def _knowledge_is_injected(cls, value: object) -> object:
+        """Inject the knowledge of sites unless `model.inject` says otherwise."""
+        if not isinstance(value, dict) or not isinstance(value.get("sites"), dict):
+            return value
+        model, sites = value.get("model") or {}, value["sites"].values()
+        known = any(isinstance(site, dict) and site.get("knowledge") for site in sites)
+        if not known or not isinstance(model, dict) or "inject" in model:
+            return value
+        return {**value, "model": {**model, "inject": {}}}
+
+    @model_validator(mode="before")
+    @classmethod
     def _without_rules(cls, value: object) -> object:
         """Default to FedAvg without rules."""
         if (
@@ -400,6 +428,72 @@ class Job(Section):
                 "`algorithms` under another name"
             )
         return {**value, "algorithm": name, "algorithms": {**others, name: written}}
+
+    @model_validator(mode="after")
+    def _attacks_apply(self) -> Self:
+        """Reject attacks by unknown sites, after the last round, or without what they need."""
+        attacks = self.simulation.attacks
+        unknown = [site for site in attacks.sites if site not in self.sites]
+        if self.sites and unknown:
+            raise ValueError(
+                f"`simulation.attacks.sites` has an unknown site: {', '.join(unknown)}; expected "
+                f"names from `sites`, such as {', '.join(list(self.sites)[:10])}"
+            )
+        if attacks.changes == "none":
+            return self
+        if attacks.first_round > self.training.rounds:
+            raise ValueError(
+                f"`simulation.attacks.first_round` is {attacks.first_round}, after the last round "
+                f"({self.training.rounds}): nobody would attack"
+            )
+        if attacks.kind == "rule_satisfying_model" and not (self.rules or self.pack):
+            raise ValueError(
+                "`simulation.attacks.kind` is rule_satisfying_model, which requires rules; set "
+                "`rules` or a compiled `pack`, or choose another kind, such as constant_model"
+            )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_algorithms(cls, value: object) -> object:
+        """Move algorithms named by their code (`mine.py:feddyn`) to `algorithms`, as `feddyn`."""
+        if not isinstance(value, dict):
+            return value
+        compare, others = value.get("compare") or {}, dict(value.get("algorithms") or {})
+        if not isinstance(compare, dict):
+            return value
+        compared = compare.get("algorithm", [])
+        compared = list(compared) if isinstance(compared, list | tuple) else []
+        written = [value.get("algorithm"), *compared]
+        for path in dict.fromkeys(one for one in written if isinstance(one, str) and ":" in one):
+            name = path.rpartition(":")[2]
+            if name in PRESETS or others.get(name, {"path": path}) != {"path": path}:
+                raise ValueError(
+                    f"`algorithm: {path}` needs another name; write it as a section with `path` "
+                    "under `algorithms`"
+                )
+            others[name] = {"path": path}
+        if others == (value.get("algorithms") or {}):
+            return value
+
+        def named(one: object) -> object:
+            return one.rpartition(":")[2] if isinstance(one, str) and ":" in one else one
+
+        value = {**value, "algorithms": others}
+        if "algorithm" in value:
+            value["algorithm"] = named(value["algorithm"])
+        if compared:
+            value["compare"] = {**compare, "algorithm": [named(one) for one in compared]}
+        return value
+
+    @property
+    def injection(self) -> Inject | None:
+        """The section `model.inject` of the run, also if only some of its trials inject."""
+        values: tuple[object, ...] = self.compare.get("model.inject", ())
+        compared = next((one for one in values if one), None)
+        if self.model.inject is not None or compared is None:
+            return self.model.inject
+        return Inject() if compared is True else Inject.model_validate(compared)
 
     @property
     def seed_list(self) -> tuple[int, ...]:

@@ -16,6 +16,8 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import Document, field_lines, parse_yaml
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.algorithm_presets import PRESETS
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.data_section import Knowledge, resolve_knowledge_files
 from fedkg.jobs.schema.endpoint_addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
@@ -151,6 +153,19 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
         place, _, name = (text or "").rpartition(":")
         return f"{absolute(place)}:{name}" if place.endswith(".py") else text
 
+    def absolute_algorithm(section: Algorithm) -> Algorithm:
+        """An algorithm section with absolute paths of code."""
+        own = section.aggregate.own
+        if section.path is None and own is None:
+            return section
+        aggregate = section.aggregate
+        if own is not None:
+            own = own.model_copy(update={"path": absolute_module(own.path)})
+            aggregate = aggregate.model_copy(update={"own": own})
+        return section.model_copy(
+            update={"path": absolute_module(section.path), "aggregate": aggregate}
+        )
+
     graph = job.model.graph
     if graph is not None:
         graph = graph.model_copy(
@@ -161,21 +176,38 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
             "model": job.model.model_copy(
                 update={"path": absolute_module(job.model.path), "graph": graph}
             ),
+            "algorithms": {
+                name: absolute_algorithm(section) for name, section in job.algorithms.items()
+            },
             "rules": tuple(str(absolute(rule)) for rule in job.rules),
             "pack": absolute(job.pack),
             "data": job.data.model_copy(
                 update={
+                    "set": absolute_module(job.data.set) if job.data.set else None,
                     "path": absolute(job.data.path),
                     "sites_file": absolute(job.data.sites_file),
                     "server_table": absolute(job.data.server_table),
                 }
             ),
             "sites": {
-                key: site.model_copy(update={"table": absolute(site.table)})
+                key: site.model_copy(
+                    update={
+                        "table": absolute(site.table),
+                        "knowledge": _absolute_knowledge(site.knowledge, base),
+                    }
+                )
                 for key, site in job.sites.items()
             },
         }
     )
+
+
+def _absolute_knowledge(knowledge: Knowledge | None, base: Path) -> Knowledge | None:
+    """The knowledge of a site with absolute paths."""
+    if knowledge is None:
+        return None
+    fields = knowledge.model_dump(mode="json", exclude_defaults=True)
+    return Knowledge.model_validate(resolve_knowledge_files(fields, base))
 
 
 def _wrong_fields(

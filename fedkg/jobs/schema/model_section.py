@@ -48,10 +48,10 @@ class Inject(Section):
         default=True,
         description="Whether outputs follow `predict knowledge`, if the rules have any.",
     )
-    trust: Literal["cross-validation"] | Share = Field(
+    trust: Literal["cross_validate"] | Share = Field(
         default=0.3,
-        description="Weight of a prediction; `cross-validation`: the best of `trusts` on held-out "
-        "folds.",
+        description="Weight of a prediction; `cross_validate`: the best of `trusts` on held-out "
+        "folds of all sites.",
     )
     trusts: Annotated[tuple[Share, ...], Field(min_length=2)] = Field(
         default=(0.0, 0.1, 0.3, 0.6), description="Candidates for cross-validation."
@@ -61,6 +61,18 @@ class Inject(Section):
     )
     rounds: Count = Field(
         default=5, description="Rounds that cross-validation trains for each candidate and fold."
+    )
+
+    policy: Literal["error", "drop", "repair"] | None = Field(
+        default=None,
+        description="Training labels that a range excludes: `error` stops before training; `drop` "
+        "leaves the samples out; `repair` adds the label to the range of this sample. Empty: "
+        "`error`, with `privacy` `repair`.",
+    )
+    control: bool = Field(
+        default=True,
+        description="Whether to train each setting also without knowledge, as a control; costs "
+        "one more trial unless the job compares both.",
     )
 
     @model_validator(mode="after")

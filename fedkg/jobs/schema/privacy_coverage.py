@@ -34,7 +34,8 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "remove `augment` or `privacy`",
         )
     fedstl = section.grouping.fedstl
-    if job.privacy.unit == "example" and section.exclude is not None and job.privacy.mined is None:
+    uses_mined = section.excluded_by == "properties"
+    if job.privacy.unit == "example" and uses_mined and job.privacy.mined is None:
         yield (
             (
                 "`exclude: properties` mines properties in the rows of each site and uses them "
@@ -65,10 +66,17 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "`theory` reports gradients of all sites without noise",
             "remove `theory` or `privacy`",
         )
-    if job.model.inject is not None and job.model.inject.trust == "cross-validation":
+    validated = [name for name, site in job.sites.items() if site.trust == "cross_validate"]
+    if job.model.inject is not None and (job.model.inject.trust == "cross_validate" or validated):
         yield (
-            "cross-validation of `inject.trust` uses losses on the sites' rows without noise",
-            "set `inject.trust` to a number",
+            "cross-validation of the trust uses losses on the sites' rows without noise",
+            "set `trust` to a number",
+        )
+    trained = [name for name, site in job.sites.items() if site.knowledge and site.knowledge.train]
+    if job.model.inject is not None and trained and job.privacy.unit == "example":
+        yield (
+            f"the predictor that {trained[0]} trains depends on all of its rows without noise",
+            "leave out `train`, or use `unit: client`",
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedkg.algorithm_compatibility import ATTACKS, AttackKind
+from fedkg.algorithm_compatibility import ATTACKS, AttackKind, count_attackers
 from fedkg.algorithm_compatibility import Attacks as Changes
 from fedkg.jobs.schema.section_base import Count, Positive, Section, Share
 
@@ -23,7 +24,8 @@ class Attacks(Section):
             "attackers; `scaled_update` and `sign_flipped_update` their updates; `replayed_update` "
             "sends the update of an earlier round; `nan_update` sends NaN; `constant_model` a "
             "model that always answers the last class or a large number; `rule_satisfying_model` "
-            "the constant model that satisfies most rules on the probe."
+            "the constant model that satisfies most rules on the probe; `inflated_score` claims "
+            "to satisfy all rules, with `scoring.at: sites`."
         ),
     )
     share: Share = Field(
@@ -42,7 +44,16 @@ class Attacks(Section):
     def _by_share_or_name(self) -> Self:
         if self.sites and self.share != DEFAULT_SHARE:
             raise ValueError("give either `share` or `sites`")
+        twice = next((site for site, count in Counter(self.sites).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"`sites` lists the site {twice!r} twice")
         return self
+
+    def count(self, sites: int) -> int:
+        """The number of attackers among these sites; 0 without an attack."""
+        if self.kind == "none":
+            return 0
+        return len(self.sites) or count_attackers(self.share, sites)
 
     @property
     def changes(self) -> Changes:

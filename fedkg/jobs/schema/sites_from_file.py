@@ -8,6 +8,7 @@ from typing import Any
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError
+from fedkg.jobs.schema.data_section import resolve_knowledge_files
 
 
 def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -53,6 +54,8 @@ def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
                 help=f"did you mean `{near}`?" if near else "",
             )
         stated = found[name].settings.model_dump(exclude_none=True, exclude_defaults=True)
+        if "knowledge" in stated:
+            stated["knowledge"] = resolve_knowledge_files(stated["knowledge"], file.parent)
         if data.get("set") is None:
             table = str(Path(found[name].url[0]).resolve())
             twice = [key for key in ("table", "columns") if own.get(key, table) not in (table, {})]

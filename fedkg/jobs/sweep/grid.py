@@ -18,7 +18,7 @@ from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
-from fedkg.jobs.trial_expansion import plan_trials
+from fedkg.jobs.trial_expansion import INJECT, plan_trials
 
 MAX_CELLS = 1000
 """Largest number of jobs in a grid; more are usually a typing error."""
@@ -140,6 +140,10 @@ def expand_grid(
                         "evaluation": job.evaluation.model_copy(update={"local_baseline": False})
                     }
                 )
+            if job.model.inject is not None and any(field == INJECT for field in fields):
+                inject = job.model.inject.model_copy(update={"control": False})
+                model = job.model.model_copy(update={"inject": inject})
+                job = job.model_copy(update={"model": model})
             found.append(Cell(id=_name(words), setting=setting, seed=seed, job=job))
     return _with_unique_ids(found)
 

@@ -18,6 +18,7 @@ from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
 from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.code_trust import require_trust
+from fedkg.jobs.comparison.injection import describe_injection
 from fedkg.jobs.comparison.paired_differences import describe_setting_differences
 from fedkg.jobs.comparison.privacy_noise_diagnosis import (
     ProtectedTrial,
@@ -325,6 +326,7 @@ def _finish(
         *describe_comparison(results, target),
         *describe_setting_differences(results),
         *describe_local_training(results),
+        *describe_injection(results),
         *describe_privacy(_privacy_rows(sweep_folder.path / CELLS, cells)),
         *unevaluated_rules.describe_unevaluated(unknown),
     ]

@@ -39,7 +39,7 @@ from fedkg.pack import (
 )
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Verdict, reason
-from fedkg_compiler.analysis.negation_normal_form import implications
+from fedkg_compiler.formulas.formula_algebra import implications
 
 LENGTHS = np.random.default_rng(1).integers(1, 6, 600)
 VALUES = np.random.default_rng(2).integers(0, 5, (1, int(LENGTHS.sum()), 2)).astype(float)

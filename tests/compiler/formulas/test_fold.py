@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedkg.pack import And, Known, Not, Or
 from fedkg_compiler.formulas.formula_algebra import Connectives
-from fedkg_compiler.frontends.fkg.binding.signal_columns import NOWHERE
+from fedkg_compiler.frontends.fkg.binding.scope import NOWHERE
 from fedkg_compiler.frontends.shacl import shape_conditions
 
 Kinds = tuple[Connectives[Any], Callable[[int], Any]]

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg_compiler.column_registry import Book, BookColumn
 from fedkg_compiler.formulas.intervals import Declared, comparison_scale, declared_spans, interval
-from fedkg_compiler.ir import RowBuilder
+from fedkg_compiler.ir import Book, BookColumn, RowBuilder
 
 X, Y, Z = Slot(index=0), Slot(index=1), Slot(index=2)
 SPANS = {"x": (-2.0, 3.0), "y": (1.0, 5.0)}

@@ -7,6 +7,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -78,13 +79,12 @@ def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(
     catalog = load_catalog(home=home)
     mason = catalog.entries["mason"]
     assert mason.official is not None
-    official = mason.official.model_copy(
-        update={"sha256": hashlib.sha256(acme.read_bytes()).hexdigest()}
-    )
-    ours = catalog.entries | {"mason": mason.model_copy(update={"official": official})}
+    digest = hashlib.sha256(acme.read_bytes()).hexdigest()
+    official = replace(mason.official, sha256=digest)
+    ours = catalog.entries | {"mason": replace(mason, official=official)}
     monkeypatch.setattr(
         "fedkg_compiler.graph.local_catalog.load_catalog",
-        lambda home: catalog.model_copy(update={"entries": ours}),
+        lambda home: replace(catalog, entries=ours),
     )
     _, (problem,) = add_entry("isa95", str(acme), home=home)
     assert (problem.code, problem.help) == (

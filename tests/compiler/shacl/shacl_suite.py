@@ -24,8 +24,8 @@ from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.frontends.shacl import quiet
-from fedkg_compiler.frontends.shacl.rdf_tables import FOCUS, class_table, read_subjects
 from fedkg_compiler.frontends.shacl.validation import validate_graph
+from fedkg_compiler.rdf_file_compilation import FOCUS, class_table, read_subjects
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"

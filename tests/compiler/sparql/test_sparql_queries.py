@@ -279,19 +279,6 @@ def test_a_query_that_fits_nothing_is_reported(tmp_path: Path) -> None:
     )
 
 
-def test_rows_of_different_entities_never_meet(tmp_path: Path) -> None:
-    graph = (
-        HEAD + 'p:K a rdfs:Class ; fkg:keyColumn "k" . p:a a p:K ; p:next p:b . p:b a p:K . p:t a'
-        ' sosa:ObservableProperty ; fkg:column "t" .'
-    )
-    _, found = compile_query(
-        tmp_path,
-        PREFIX + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v . ?n p:t ?w FILTER(?v > ?w) }",
-        graph,
-    )
-    assert "different rows of the table" in found["FKG346"]
-
-
 def test_names_are_those_of_rules() -> None:
     assert [rule_name(stem) for stem in ("a b", "12-x", "ok", "--")] == [
         "a_b",

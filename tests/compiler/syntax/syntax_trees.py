@@ -10,8 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fedkg_compiler.diagnostics import Span
 from fedkg_compiler.frontends.fkg.syntax import tree
-from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression, Statement, Tree
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago
+from fedkg_compiler.frontends.fkg.syntax.tree import Ago, Condition, Expression, Statement, Tree
 
 SPAN = Span(file="", line=1, column=1, end_line=1, end_column=2)
 NAMES = (

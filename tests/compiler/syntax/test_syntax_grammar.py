@@ -16,7 +16,7 @@ from fedkg_compiler.frontends.fkg.syntax.grammar import (
     parse_prefix,
     statement_parser,
 )
-from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
+from fedkg_compiler.frontends.fkg.syntax.source_text import STATEMENT_WORDS
 
 
 def debug_log(grammar: str) -> str:

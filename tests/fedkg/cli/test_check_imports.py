@@ -91,7 +91,7 @@ def test_what_it_needs_is_loaded(loaded: set[str]) -> None:
         "pydantic",
         "fedkg.pack",
         "fedkg_compiler.pipeline",
-        "fedkg_compiler.analysis.report",
+        "fedkg_compiler.analysis.run",
     } <= loaded
 
 

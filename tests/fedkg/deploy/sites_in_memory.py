@@ -64,7 +64,7 @@ class Sites:
         problem = replace(
             self.problem,
             clients=self.problem.clients.only(name),
-            root=self.problem.root if name is None else None,
+            server_data=self.problem.server_data if name is None else None,
             scorer=self.problem.scorer if name is None else None,
         )
         return Work(

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import signal
 import ssl
 import stat
+import subprocess
+import sys
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -141,6 +146,23 @@ def test_changed_invitations_leave_nothing_behind(own, name, text):
     assert not (own / "evil").exists()
 
 
+def test_a_full_disk_is_named_and_leaves_no_folder(own):
+    """No file of this process may grow beyond a kilobyte meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot write into") as caught:
+            join_federation(
+                own / "plants" / "invitations" / "graz.zip", own / "sites.yaml", own / "new"
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "File too large" in str(caught.value)
+    assert not (own / "new").exists()
+
+
 def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
     forged = create_folders(tmp_path) / "invitations" / "graz.zip"
     done = call(
@@ -248,10 +270,67 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
         assert b"--no-index" in archive.read("INSTALL.md")
 
 
+def write_wheel(folder: Path, name: str, version: str) -> None:
+    """A wheel with one module (PyPA, binary distribution format)."""
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", f"VERSION = {version!r}\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+
+
+def test_bundle_with_wheels_installs_without_a_network(tmp_path, monkeypatch, capsys):
+    """Wheels of a local folder take the place of an index, on both computers."""
+    shelf, target = tmp_path / "shelf", tmp_path / "target"
+    shelf.mkdir()
+    write_wheel(shelf, "small", "1.5")
+    write_wheel(shelf, "small", "2.0")  # newer than the version of this environment
+    write_wheel(shelf, "fedkg", distribution("fedkg").version)
+    monkeypatch.setattr(bundle, "list_packages", lambda name, extras: ["small==1.5"])
+    monkeypatch.setattr(bundle, "_find_source", lambda: None)
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(shelf))):
+        monkeypatch.setenv(name, value)
+
+    done = call(capsys, "federation", "bundle", "-o", tmp_path / "offline.zip", "--wheels")
+
+    assert done.code == 0
+    shutil.unpack_archive(tmp_path / "offline.zip", tmp_path / "offline")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--find-links", "wheels"),
+            *("-r", "requirements.txt", "fedkg", "--target", target),
+        ],
+        cwd=tmp_path / "offline",
+        check=True,
+    )
+    assert (target / "small.py").read_text() == "VERSION = '1.5'\n"
+    assert (target / "fedkg.py").is_file()
+
+
+def test_bundle_without_a_network_names_what_pip_does_not_find(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bundle, "list_packages", lambda name, extras: ["small==1.5"])
+    monkeypatch.setattr(bundle, "_find_source", lambda: None)
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(tmp_path))):
+        monkeypatch.setenv(name, value)
+
+    done = call(capsys, "federation", "bundle", "-o", tmp_path / "offline.zip", "--wheels")
+
+    assert done.code == 1
+    assert "No matching distribution found for " in done.err
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_server_notifies_of_lost_sites(own, capsys, monkeypatch):
     """`server run` has the listeners of `fedkg run`; the training itself is played here."""
 
-    def play(folder: Path, on_note: object, *, wait: float, on_event: Listener) -> None:
+    def play(folder: Path, on_note: object, *, on_event: Listener, **_: object) -> None:
         lost = {"status": "lost"}
         on_event(Event(kind="site", site="graz", message="no answer", values=lost, folder=folder))
         on_event(Event(kind="round", round=1, folder=folder))

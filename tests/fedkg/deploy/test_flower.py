@@ -17,7 +17,14 @@ from flwr.supercore.task_identity import TaskIdentity
 from stand_in import site_handler
 
 from fedkg.deploy.flower import client_app, internals
-from fedkg.deploy.flower.records import LARGE, unwrap_bytes, unwrap_text, wrap_bytes, wrap_text
+from fedkg.deploy.flower.records import (
+    LARGE,
+    read_site,
+    unwrap_bytes,
+    unwrap_error,
+    wrap_bytes,
+    wrap_error,
+)
 from fedkg.deploy.flower.settings import flower_environment
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
@@ -82,9 +89,7 @@ class FakeGrid:
 def sites(monkeypatch):
     """Sites answer in this process, and this process is a task of a run."""
     monkeypatch.setattr(
-        client_app,
-        "_find_site",
-        lambda context: (context.node_config["site"], site_handler(context.node_config["site"])),
+        client_app, "_find_site", lambda request, context: site_handler(context.node_config["site"])
     )
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
 
@@ -97,9 +102,10 @@ def request(number: int = 1) -> Message:
 def test_bytes_of_every_size_survive(size):
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
 
-    assert unwrap_bytes(wrap_bytes(data)) == data
-    assert unwrap_text(wrap_bytes(data)) == ""
-    assert unwrap_text(wrap_text("no data")) == "no data"
+    assert unwrap_bytes(wrap_bytes(data)) == unwrap_bytes(wrap_bytes(data, site="graz")) == data
+    assert read_site(wrap_bytes(data, site="graz")) == "graz"
+    assert unwrap_error(wrap_bytes(data)) == ""
+    assert unwrap_error(wrap_error("no data")) == "no data"
 
 
 def test_replies_come_from_admitted_sites_only():
@@ -178,11 +184,43 @@ def test_absent_sites_do_not_hold_an_exchange_beyond_its_deadline():
     assert time.monotonic() - begun < 30
 
 
-def test_nodes_of_a_simulation_tell_their_names():
-    transport = FlowerTransport(grid=FakeGrid(nodes={1: "graz", 2: "linz"}))
-    transport._introduced[99] = ""  # the stranger of FakeGrid has no site
+@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
+def test_any_number_of_nodes_simulates_all_sites(monkeypatch, nodes):
+    monkeypatch.setattr(
+        client_app, "_find_site", lambda request, context: site_handler(read_site(request.content))
+    )
+    grid = FakeGrid(nodes={place: f"node {place}" for place in range(nodes)})
+    monkeypatch.setattr(
+        grid, "get_nodes", lambda: [NodeInfo(node_id=place) for place in range(nodes)]
+    )
+    transport = FlowerTransport(grid=grid, sites=dict.fromkeys(KEYS, b""), simulated=True)
 
-    assert [name for name in transport.present() if name] == ["graz", "linz"]
+    replies = list(transport.exchange(dict.fromkeys(KEYS, request()), seconds=30))
+
+    assert transport.present() == ("graz", "linz", "wien")
+    assert sorted(reply.site for reply in replies) == ["graz", "linz", "wien"]
+    for reply in replies:
+        assert reply.message.to_bytes() == site_handler(reply.site)(request().to_bytes())
+
+
+def test_a_request_without_a_site_is_answered_with_an_error(tmp_path, monkeypatch):
+    """A stock SuperNode without the socket of a site opens nothing but sites of a simulation."""
+    monkeypatch.undo()
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+    context = Context(
+        run_id=1, node_id=1, node_config={}, state=RecordDict(),
+        run_config={"federation": str(tmp_path)},
+    )  # fmt: skip
+
+    def ask(site: str) -> str:
+        content = wrap_bytes(request().to_bytes(), site=site)
+        parcel = Parcel(content, dst_node_id=1, message_type="train")
+        parcel.metadata.__dict__["_message_id"] = "1"
+        return unwrap_error(client_app.app(parcel, context).content)
+
+    assert ask("") == "the server sent a record of another form"
+    assert "not usable as the name of a file" in ask("../graz")
+    assert "is not a site of a simulation" in ask("graz")
 
 
 def test_administration_of_the_superlink_is_for_this_machine():

@@ -241,8 +241,10 @@ def test_nodes_without_a_registered_key_and_servers_without_the_certificate(tmp_
     with SuperLink(server, load_federation(server)) as link:
         assert link.connect(LONGEST_S) is not None
         stranger, doubter = create_node(tmp_path / "wien"), create_node(tmp_path / "linz")
-        assert "does not know the key of this site" in explain_end(read_end(stranger))
-        assert "not signed by the authority" in explain_end(read_end(doubter))
+        assert "does not know the key of this site" in explain_end(
+            read_end(stranger), tmp_path / "wien"
+        )
+        assert "not signed by the authority" in explain_end(read_end(doubter), tmp_path / "linz")
 
         with (
             pytest.raises(FederationError, match=r"port .* is not usable"),

@@ -503,6 +503,59 @@ def test_classes_and_numbers_over_sites(tmp_path, rules, target, job):
     check_equal(apart, together)
 
 
+OWN = """\
+signal wear in min span 0 .. 260 column "Tool wear [min]"
+label grade classes A, B, C column "Grade"
+range knowledge geheim of grade
+  when wear > 210 min allow C
+  otherwise allow any
+predict knowledge fresh of grade
+  when wear < 100 min predict A
+"""
+
+
+def test_knowledge_of_sites_stays_at_the_sites(tmp_path):
+    """The same bytes as a run that reads all tables, and no word of the knowledge at the server."""
+    sections = dict(write_rows(tmp_path / "whole", "grade"))
+    private = {
+        "graz": "{knowledge: private.fkg, trust: 0.6}",
+        "linz": "{knowledge: {train: logistic_regression}, trust: cross_validate}",
+        "wien": "{trust: 0.0}",
+    }
+    for site, settings in private.items():
+        sections[site] += f"    settings: {settings}\n"
+    whole = tmp_path / "whole" / "sites.yaml"
+    whole.write_text("sites:\n" + "".join(f"  {k}:\n{v}" for k, v in sections.items()))
+    job = job_of_table(
+        model={"hidden": [5], "inject": {"trust": 0.3, "trusts": [0, 0.5], "rounds": 1}},
+        data={"server": 0.0},
+        evaluation={"local_baseline": False},
+    )
+    pack = compiled(GRADES)
+    transport = write_federation(tmp_path, job, pack, sections)
+    for folder in (tmp_path / "graz", tmp_path / "whole"):
+        (folder / "private.fkg").write_text(OWN)
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    for one, two in zip(measured(apart).items(), measured(together).items(), strict=True):
+        assert without_notes(one) == without_notes(two)
+    rows = RunFolder(apart).rows("knowledge.csv")
+    assert rows == RunFolder(together).rows("knowledge.csv")
+    assert {row["client"] for row in rows} == {"", *SIZES}
+    for file in (tmp_path / "federation").rglob("*"):
+        body = file.read_bytes() if file.is_file() else b""
+        assert b"geheim" not in body
+        assert b"cross-validation chose" not in body
+
+
+def without_notes(measured_item: tuple[str, Any]) -> tuple[str, Any]:
+    """A measured table without notes, which say at the site how it chose its trust."""
+    name, value = measured_item
+    if isinstance(value, list):
+        value = [{k: v for k, v in row.items() if k != "notes"} for row in value]
+    return name, value
+
+
 WINDOW = {"history": 8, "horizon": 4, "stride": 2}
 
 
@@ -780,7 +833,11 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
     [
         (changed(algorithm="centralised"), "pools the rows of all sites"),
         (changed(data={"set": "skab"}), "`data.set: skab` is one data set"),
-        (changed(theory={}), "`theory` evaluates gradients"),
+        (changed(theory={}), "`theory` compares gradients"),
+        (
+            changed(simulation={"attacks": {"kind": "nan_update"}}),
+            "`simulation.attacks` changes labels or updates of sites",
+        ),
         (
             changed(algorithm="ditto", evaluation={"threshold": "server"}),
             "`evaluation.threshold: server` needs the models of single sites",
@@ -790,7 +847,7 @@ def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
             "the noise of `privacy` follows from the seed",
         ),
     ],
-    ids=["pooled", "data-set", "theory", "own-models", "privacy"],
+    ids=["pooled", "data-set", "theory", "attacks", "own-models", "privacy"],
 )
 def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said):
     job = {**job, "data": {**job["data"]}}
@@ -815,7 +872,8 @@ def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
     )
     assert found["table"].ok
     assert found["disk"].ok
-    assert found["round"].ok is None
+    assert found["round"].ok
+    assert "the deadline is 600 s" in found["round"].text
     trained = round(SIZES["graz"] * (1 - 0.25 - 0.15))
     assert f"for {-(-trained // 16)} local steps" in found["round"].text
     assert not (tmp_path / "graz" / "state").exists()
@@ -931,3 +989,16 @@ def test_impossible_summaries_name_their_site(tmp_path, milling_pack, damage):
     inner = write_federation(tmp_path, JOB, milling_pack)
     with pytest.raises(FederationError, match=r"^site wien sent an answer"):
         run_server(tmp_path / "federation", Forgery(inner, change_answer=change), report=False)
+
+
+def test_a_job_for_an_invitation_contains_no_knowledge(tmp_path):
+    from fedkg.deploy.federation import create_federation
+
+    (tmp_path / "rules.fkg").write_text(GRADES)
+    job = job_of_table(model={"hidden": [5], "inject": {}}, data={"server": 0.0})
+    job |= {"rules": ["rules.fkg"], "sites": {"graz": {"trust": 0.5}, "linz": None}}
+    job.pop("pack", None)
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    with pytest.raises(JobError, match=r"sites\.graz: knowledge and trust stay at the site"):
+        create_federation(tmp_path / "job.yaml", tmp_path / "federation", sites=["graz", "linz"])
+    assert not (tmp_path / "federation").exists()

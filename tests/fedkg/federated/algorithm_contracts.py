@@ -105,4 +105,4 @@ def task(sizes: tuple[int, ...] = SIZES, dtype: torch.dtype = torch.float64) -> 
     """A classification task with a server that has a few labelled rows."""
     problem = classes(sizes, dtype=dtype)
     own = classes((10,), dtype=dtype).clients
-    return replace(problem, root=Clients(names=("server",), x=own.x, y=own.y))
+    return replace(problem, server_data=Clients(names=("server",), x=own.x, y=own.y))

@@ -74,7 +74,7 @@ def task() -> Problem:
         model=MLP(inputs=1, hidden=(), outputs=1, bias=False),
         loss=SquaredError(),
         clients=samples((1.0, 8.0), (2.0, 0.0)),
-        root=samples((1.0, 8.0)),
+        server_data=samples((1.0, 8.0)),
     )
 
 

@@ -27,15 +27,20 @@ from fedkg.federated import (
     WorkerPool,
     fedavg,
     from_tensors,
+    initial_state,
     to_tensors,
     train,
 )
 from fedkg.federated.algorithms import centralised, local_only, median, pcfedavg
 from fedkg.federated.attacks import LEVELS, SCALE, Attack
+from fedkg.federated.executors import Stacked, Updates, Work
+from fedkg.federated.problem import pool
+from fedkg.federated.round import run_round
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.scoring import Weighed
 from fedkg.federated.state import ServerState
 from fedkg.models import MLP, Params
+from fedkg.update_exclusion import NO_REPLY
 
 SIZES = (14, 9, 22, 5, 17)
 KINDS = tuple(ATTACKS)
@@ -44,14 +49,14 @@ SETTINGS = Settings(
 )
 
 
-def detection(attack: Attack | None = None) -> Problem:
+def detection(attack: Attack | None = None, hidden: tuple[int, ...] = (6,)) -> Problem:
     """Five sites of unequal size that predict 0 or 1, and a rule: at most half of the answers of
     the first ten inputs are below 0.5.
     """
     generator = torch.Generator().manual_seed(3)
     xs = tuple(torch.randn(size, 3, generator=generator, dtype=torch.float64) for size in SIZES)
     ys = tuple((x[:, 0] > 0).double() for x in xs)
-    model = MLP(inputs=3, hidden=(6,), outputs=1)
+    model = MLP(inputs=3, hidden=hidden, outputs=1)
     probe = torch.cat(xs)[:10]
 
     def violated(params: Params) -> Tensor:
@@ -115,11 +120,13 @@ def test_a_changed_update_is_a_multiple_of_the_honest_one(
 
 
 @pytest.mark.parametrize("kind", ["constant_model", "rule_satisfying_model"])
-def test_a_poisoned_model_answers_one_constant(kind: AttackKind) -> None:
+@pytest.mark.parametrize("hidden", [(6,), ()])
+def test_a_poisoned_model_answers_one_constant(kind: AttackKind, hidden: tuple[int, ...]) -> None:
     """Here the rule demands answers above 0.5, so both attacks answer the largest number."""
-    sent, _, start = one_round(Attack(kind=kind, clients=BY))
+    problem = detection(hidden=hidden)
+    sent, _, start = one_round(Attack(kind=kind, clients=BY), problem)
     model = {name: (start[name] + sent[name]).unsqueeze(0) for name in sent}
-    answers = detection().model.apply(model, torch.randn(50, 3, dtype=torch.float64))
+    answers = problem.model.apply(model, torch.randn(50, 3, dtype=torch.float64))
     torch.testing.assert_close(answers, torch.full_like(answers, LEVELS[-1]))
 
 
@@ -198,7 +205,7 @@ def test_a_replayed_update_is_the_last_one_before_the_attack() -> None:
             torch.testing.assert_close(step, third)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if ATTACKS[kind] != "score"])
 def test_an_attack_begins_in_its_round(kind: AttackKind) -> None:
     problem = detection(Attack(kind=kind, clients=("site_0", "site_4"), first_round=3))
     attacked, clean = rounds(problem), rounds(honest(problem))
@@ -366,6 +373,54 @@ def test_krum_counts_again_after_unusable_updates(
         count = 1 if aggregate == "krum" else left - attackers
         best = set(sorted(usable, key=lambda i: apart[i])[:count])
         assert record.alpha == pytest.approx([(k in best) / count for k in range(7)])
+
+
+@dataclass(frozen=True)
+class Silent:
+    """An executor whose first clients do not answer."""
+
+    absent: int
+
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
+        reasons = {int(client): NO_REPLY for client in clients[: self.absent]}
+        for updates in Stacked(chunk=9).train(work, state, clients[self.absent :]):
+            yield replace(updates, rejected=reasons)
+
+
+@pytest.mark.parametrize(
+    ("attackers", "absent", "kept"),
+    [
+        (1, 2, False),  # five answered, and one of them attacks: 2 + 3
+        (1, 3, True),
+        (2, 1, True),  # six answered, and both attackers may be among them: seven are needed
+        (2, 0, False),
+    ],
+)
+def test_krum_expects_all_attackers_among_those_who_answered(
+    attackers: int, absent: int, kept: bool
+) -> None:
+    """A site that is silent may be honest, unlike one that sends NaN."""
+    generator = torch.Generator().manual_seed(1)
+    xs = tuple(
+        torch.randn(size, 3, generator=generator, dtype=torch.float64)
+        for size in (14, 9, 22, 5, 17, 8, 11)
+    )
+    data = Clients(
+        names=tuple(f"site_{i}" for i in range(7)),
+        x=xs,
+        y=tuple((x[:, 0] > 0).double() for x in xs),
+    )
+    problem = replace(detection(), clients=data)
+    algorithm, settings = ALGORITHMS["multi_krum"](attackers=attackers), replace(SETTINGS, rounds=1)
+    settings = replace(settings, participation=1.0)
+    work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(data))
+    start = initial_state(problem, algorithm, settings)
+    state, record = run_round(work, Silent(absent), start)
+    assert len(record.excluded) == absent
+    assert identical(state.models, start.models) == kept
+    assert any("the model is unchanged" in note for note in record.notes) == kept
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ def test_a_diverged_client_is_named() -> None:
         train(replace(problem, clients=replace(problem.clients, x=tuple(xs))), fedavg(), SETTINGS)
     )
     assert list(record.excluded) == ["site_1"]
+    assert not any("unchanged" in note for note in record.notes), "others train the common model"
 
 
 @dataclass(frozen=True)

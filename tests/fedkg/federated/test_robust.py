@@ -26,14 +26,14 @@ F64 = torch.float64
 def aggregated(
     aggregate: AggregationRule,
     updates: list[list[float]],
-    root: list[float] | None = None,
+    server_update: list[float] | None = None,
     stacks: int = 1,
 ) -> list[float]:
     """The aggregate of the updates, which arrive in several stacks."""
     rows = torch.tensor(updates, dtype=F64)
     fold = aggregate.begin(
         {"w": torch.zeros(1, rows.shape[1], dtype=F64)},
-        None if root is None else {"w": torch.tensor([root], dtype=F64)},
+        None if server_update is None else {"w": torch.tensor([server_update], dtype=F64)},
     )
     for part in rows.tensor_split(stacks):
         fold = aggregate.add(
@@ -74,11 +74,11 @@ def test_trust_by_hand() -> None:
     opposed to it count nothing.
     """
     updates = [[2.0, 0.0], [3.0, 4.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0]]
-    assert aggregated(TrustedMean(), updates, root=[1.0, 0.0], stacks=2) == pytest.approx(
+    assert aggregated(TrustedMean(), updates, server_update=[1.0, 0.0], stacks=2) == pytest.approx(
         [1.36 / 1.6, 0.48 / 1.6]
     )
-    assert aggregated(TrustedMean(), [[-1.0, 0.0]], root=[1.0, 0.0]) == [0.0, 0.0]
-    assert aggregated(TrustedMean(), [[1.0, 0.0]], root=[0.0, 0.0]) == [0.0, 0.0]
+    assert aggregated(TrustedMean(), [[-1.0, 0.0]], server_update=[1.0, 0.0]) == [0.0, 0.0]
+    assert aggregated(TrustedMean(), [[1.0, 0.0]], server_update=[0.0, 0.0]) == [0.0, 0.0]
 
 
 VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=2, max_size=2), min_size=1, max_size=9)

@@ -50,8 +50,10 @@ def alike(found: ServerState, expected: ServerState, device: torch.device) -> No
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_algorithms(elsewhere: torch.device, name: str) -> None:
     here, settings = task(), settings_for(name, executor="stacked")
-    assert here.root is not None
-    there = replace(here, clients=moved(here.clients, elsewhere), root=moved(here.root, elsewhere))
+    assert here.server_data is not None
+    there = replace(
+        here, clients=moved(here.clients, elsewhere), server_data=moved(here.server_data, elsewhere)
+    )
     alike(end(there, made(name), settings), end(here, made(name), settings), elsewhere)
 
 

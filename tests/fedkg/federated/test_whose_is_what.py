@@ -37,28 +37,28 @@ SETTINGS = Settings(rounds=2, local_epochs=1, batch=4, learning_rate=0.1, execut
 class Noting(TrustedMean):
     """Records the updates that the server made."""
 
-    roots: list[Params] = field(default_factory=list)
+    updates: list[Params] = field(default_factory=list)
 
-    def begin(self, models: Params, root: Params | None) -> Trusted:
-        assert root is not None
-        self.roots.append(root)
-        return TrustedMean.begin(self, models, root)
+    def begin(self, models: Params, server_update: Params | None) -> Trusted:
+        assert server_update is not None
+        self.updates.append(server_update)
+        return TrustedMean.begin(self, models, server_update)
 
 
-def first_root(algorithm: Algorithm, problem: Problem, executor: str) -> Params:
+def first_server_update(algorithm: Algorithm, problem: Problem, executor: str) -> Params:
     """The server's own update of the first round."""
     noting = Noting()
     next(train(problem, replace(algorithm, aggregate=noting), replace(SETTINGS, executor=executor)))
-    return noting.roots[0]
+    return noting.updates[0]
 
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 def test_no_clients_set_holds_the_servers_own_update(executor: str) -> None:
     problem = task((12, 12, 12))
-    plain = first_root(fltrust(), problem, executor)
+    plain = first_server_update(fltrust(), problem, executor)
     sets = sets_of([Box(5.0, 6.0), Box(-1.0, 1.0), Box(-1.0, 1.0)])
     held = fltrust().with_terms(SetPenalty(sets=sets, schedule=PenaltySchedule(first=10.0)))
-    assert identical(first_root(held, problem, executor), plain)
+    assert identical(first_server_update(held, problem, executor), plain)
 
 
 def test_terms_that_ask_for_something_of_the_clients_own_say_so() -> None:
@@ -72,11 +72,11 @@ def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
     problem = task((12, 12))
     same = replace(
         problem,
-        root=replace(
+        server_data=replace(
             problem.clients, names=("server",), x=problem.clients.x[:1], y=problem.clients.y[:1]
         ),
     )
-    root = first_root(fltrust(), same, "sequential")
+    own = first_server_update(fltrust(), same, "sequential")
     alone = replace(
         problem,
         clients=replace(
@@ -85,8 +85,8 @@ def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
     )
     begun = initial_state(alone, fedavg(), SETTINGS)
     state, _ = next(train(alone, fedavg(), replace(SETTINGS, executor="sequential")))
-    first = {name: state.models[name] - begun.models[name] for name in root}
-    assert not identical(root, first)
+    first = {name: state.models[name] - begun.models[name] for name in own}
+    assert not identical(own, first)
 
 
 @given(st.integers(0, 1000), st.integers(0, 5))

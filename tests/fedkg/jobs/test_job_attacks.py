@@ -11,7 +11,7 @@ from test_forecast_jobs import RULES
 
 from fedkg.algorithm_compatibility import ATTACKS
 from fedkg.errors import JobError
-from fedkg.jobs import Job, run_job
+from fedkg.jobs import Job, read_job, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.trial_expansion import plan_trials
 
@@ -26,6 +26,7 @@ def attacked(job_fields: dict[str, Any], **attacks: Any) -> dict[str, Any]:
 def test_every_attack_runs_and_is_recorded(job_fields: dict[str, Any], tmp_path: Path) -> None:
     job = attacked(job_fields, share=0.3, first_round=2)
     job["compare"] = {"simulation.attacks.kind": ["none", *ATTACKS]}
+    job["scoring"] = {**job.get("scoring", {}), "at": "sites"}  # `inflated_score` needs it
     folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
     rows = folder.rows("clients.csv")
     attackers = set()
@@ -67,6 +68,67 @@ def test_wrong_attacks_are_rejected_before_anything_is_read(
     with pytest.raises(JobError, match=said):
         run_job(job, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("attacks", "changes", "said"),
+    [
+        ("kind: loud", "", r"field `simulation\.attacks\.kind`.* \(line 8\)"),
+        (
+            "{kind: nan_update, share: 2}",
+            "",
+            r"`simulation\.attacks\.share`: must be at most 1.* \(line 8\)",
+        ),
+        (
+            "{kind: nan_update, sites: [linz, nowhere]}",
+            "",
+            r"unknown site: nowhere; expected .* graz, linz, wien \(line 8\)",
+        ),
+        ("{kind: nan_update, sites: [linz, linz]}", "", "lists the site 'linz' twice"),
+        ("{kind: nan_update, first_round: 9}", "", r"after the last round \(3\).* \(line 8\)"),
+        ("kind: rule_satisfying_model", "", r"requires rules; .* \(line 8\)"),
+        (
+            "{kind: nan_update, share: 0.7}",
+            "algorithm: krum",
+            "more than half of the sites attack .*take the majority for honest",
+        ),
+        (
+            "{kind: nan_update, sites: [graz, linz]}",
+            "algorithm: median",
+            "more than half of the sites attack",
+        ),
+        (
+            "{kind: nan_update, share: 0.2}",
+            "algorithm: {preset: krum, aggregate: {krum: {attackers: 2}}}",
+            "needs at least 7 sites in a round .*this one has 3",
+        ),
+        ("{kind: constant_model, share: 0.2}", "algorithm: pcfedavg", "models of all agents"),
+    ],
+)
+def test_wrong_attacks_in_a_file_name_their_field(
+    attacks: str, changes: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    attacks = attacks if attacks.startswith("{") else f"{{{attacks}}}"
+    file.write_text(
+        "name: attacked\ndata: {label: y}\nsites: [graz, linz, wien]\n"
+        "training: {rounds: 3, participation: 1.0}\n"
+        "evaluation: {local_baseline: false}\n"
+        f"{'' if 'rule_satisfying' in attacks else 'rules: [rules.fkg]'}\nsimulation:\n"
+        f"  attacks: {attacks}\n{changes}\n"
+    )
+    with pytest.raises(JobError, match=said):
+        plan_trials(read_job(file))
+
+
+def test_compared_attacks_are_checked_too(job_fields: dict[str, Any]) -> None:
+    job = attacked(job_fields, kind="nan_update")
+    job["compare"] = {"simulation.attacks.share": [0.2, 0.7], "algorithm": ["fltrust", "median"]}
+    with pytest.raises(JobError, match="algorithm median: more than half of the sites attack"):
+        plan_trials(Job.model_validate(job))
+    job["compare"] = {"simulation.attacks.first_round": [1, 9]}
+    with pytest.raises(JobError, match=r"compare: .*first_round` is 9, after the last round"):
+        plan_trials(Job.model_validate(job))
 
 
 def test_an_attack_on_updates_contradicts_an_algorithm_that_sends_none(
@@ -120,6 +182,28 @@ def test_constant_failures_game_scfa_but_not_robust_scfa(
     assert weight[gamed] > 2 * share[gamed]
     assert f1[gamed] < f1["kindnone-scfa-s0"] / 2
     assert weight[withstood] < 1e-9
+
+
+def test_updates_with_outlying_answers_are_excluded_from_a_job(
+    job_fields: dict[str, Any], tmp_path: Path
+) -> None:
+    """Two of twelve sites of unequal size always answer "failure", as the rules demand."""
+    job = attacked(job_fields, kind="constant_model", sites=["site 3", "site 8"])
+    job |= {
+        "sites": {f"site {i}": {"machines": [f"M{i % 4 + 1}"]} for i in range(1, 13)},
+        "data": {**job["data"], "rows": 4000},
+        "algorithm": {"preset": "scfa", "exclude": "answers"},
+    }
+    folder = RunFolder(run_job(job, out=tmp_path / "run").folder)
+    rows = folder.rows("clients.csv")
+    for row in rows:
+        attacks = row["client"] in ("site 3", "site 8")
+        outlying = row["status"].startswith("excluded: its answers are outliers")
+        assert outlying == attacks
+        assert not attacks or float(row["alpha"]) == 0
+    missing = folder.rows("exclusions.csv")
+    assert {row["client"] for row in missing} == {"site 3", "site 8"}
+    assert {row["decided_by"] for row in missing} == {"server"}
 
 
 def forecasts(tmp_path: Path, **changes: Any) -> dict[str, Any]:
@@ -176,6 +260,7 @@ def test_sites_with_outlying_properties_are_excluded_from_a_job(tmp_path: Path) 
         ({"privacy": {"unit": "example", "epsilon": 5.0, "clip": 1.0}}, "privacy.mined"),
         ({"algorithm": {"preset": "pcfedavg", "exclude": "properties"}}, "need all clients"),
         ({"algorithm": {"preset": "local_only", "exclude": "properties"}}, "nothing is exchanged"),
+        ({"algorithm": {"preset": "ifca", "exclude": "answers"}}, "different clusters"),
     ],
 )
 def test_exclusion_contradicts_other_settings(

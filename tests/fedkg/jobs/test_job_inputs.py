@@ -74,10 +74,10 @@ def test_every_sample_is_found_wherever_it_lies(
 def test_knowledge_follows_the_features_and_codes_come_last() -> None:
     ready = standardise(of_shape((5, 3, 2), np.float64))
     told, code = np.arange(5.0)[:, None], np.arange(5)
-    plain = build_inputs(ready, [np.arange(4)], told=told)
+    plain = build_inputs(ready, [np.arange(4)], knowledge=told)
     assert plain.shape == (3, 3)
     assert plain.rows_at(np.array([2]))[0, :, 2].tolist() == [2.0] * 3
-    coded = build_inputs(ready, [np.arange(4)], told=told, codes=[code])
+    coded = build_inputs(ready, [np.arange(4)], knowledge=told, codes=[code])
     assert coded.rows.shape == (6, 10)
     assert torch.equal(coded.rows_at(np.arange(5))[:, :9], plain.rows_at(np.arange(5)).flatten(1))
     assert coded.rows_at(np.arange(5))[:, 9].tolist() == code.tolist()
@@ -109,7 +109,7 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     shown = (
         pool(trial.problem.clients),
         pool(gathered(trial.problem).clients),
-        pool(trial.problem.root),
+        pool(trial.problem.server_data),
     )  # type: ignore[arg-type]
     assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
     other = experiment.build_trial(

@@ -113,7 +113,7 @@ def test_what_sites_have_of_the_federation_is_reported():
     ]
     base, local = (
         row("FedAvg", [0.6], preset="fedavg", sites=figures[0]),
-        row("Each site alone", [0.2], baseline=True, sites=figures[1]),
+        row("Each site alone", [0.2], preset="local_only", baseline=True, sites=figures[1]),
     )
     [said] = describe_local_training([base, local])
     assert said == (

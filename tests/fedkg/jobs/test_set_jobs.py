@@ -218,36 +218,30 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
 
 def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
     job = grades(tmp_path)
-    job["model"] = {**job["model"], "inject": {"trust": 0.3}}
-    assert (
-        "excludes"
-        not in RunFolder(run_job(job, out=tmp_path / "sound").folder).rows("rounds.csv")[0]["notes"]
-    )
+    job["model"] = {**job["model"], "inject": {"trust": 0.3, "control": False}}
     job["corrupt"] = {"site": job["sites"][0], "share": 1.0}
+    with pytest.raises(JobError, match=f"site {job['sites'][0]}: its ranges exclude"):
+        run_job(job, out=tmp_path / "error")
+    job["model"]["inject"]["policy"] = "repair"
     run = run_job(job, out=tmp_path / "run")
     [sound, turned] = [
         row["notes"] for row in RunFolder(run.folder).rows("rounds.csv") if row["round"] == "1"
     ]
-    assert "excludes" not in sound
-    found = re.search(
-        rf"`by_heat` excludes (\d+) of (\d+) training labels \(at {job['sites'][0]}\): "
-        "each adds a constant loss of 10,000",
+    assert "exclude" not in sound
+    assert re.search(
+        rf"ranges exclude training labels \(\d+ at {job['sites'][0]}\): their ranges now contain",
         turned,
     )
-    assert found
-    assert 0 < int(found[1]) < int(found[2])
     hidden = {**job, "privacy": {"unit": "example", "noise": 2.0, "delta": 1e-3}}
-    assert (
-        "excludes"
-        not in (run_job(hidden, out=tmp_path / "hidden").folder / "rounds.csv").read_text()
-    )
+    folder = run_job(hidden, out=tmp_path / "hidden").folder
+    assert "exclude" not in (folder / "rounds.csv").read_text()
 
 
 def test_the_trust_is_chosen_and_said(tmp_path):
     job = grades(tmp_path)
     job["model"] = {
         **job["model"],
-        "inject": {"trust": "cross-validation", "trusts": [0, 0.6], "folds": 2, "rounds": 1},
+        "inject": {"trust": "cross_validate", "trusts": [0, 0.6], "folds": 2, "rounds": 1},
     }
     run = run_job(job, out=tmp_path / "run")
     assert (
@@ -559,7 +553,7 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
         "data": {"set": "covtype", "size": 200, "split": "iid", "min_samples": 5},
         "algorithm": "fedavg",
     }
-    job["model"] = {"kind": "softmax", "inject": {}}
+    job["model"] = {"kind": "softmax", "inject": {"policy": "repair"}}
     job = read_job_of(job)
     experiment = create_experiment(job, load_rules(job)[0])
     (config,) = expand_trials(job)

@@ -16,10 +16,9 @@ from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_o
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.formulas.formula_algebra import with_always
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
+from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
+from fedkg_compiler.frontends.fkg.binding.scope import FileRule, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Choice,
     Comparison,

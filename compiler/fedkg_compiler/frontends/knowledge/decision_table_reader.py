@@ -26,8 +26,7 @@ from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
 from fedkg.units.unit import same_dimension
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     AllOf,
     Choice,

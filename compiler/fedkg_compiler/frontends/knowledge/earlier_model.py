@@ -23,7 +23,8 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
 from fedkg_compiler.formulas.formula_algebra import with_always
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources, header_place, plain_place
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import header_place, plain_place
 from fedkg_compiler.frontends.fkg.syntax.tree import EarlierModel
 from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
     Unreadable,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredLabel, DeclaredSignal, Names
+from fedkg_compiler.frontends.fkg.binding.scope import DeclaredLabel, DeclaredSignal, Names
 from fedkg_compiler.frontends.fkg.syntax.tree import PredictKnowledge, RangeKnowledge, Word
 
 Statement = RangeKnowledge | PredictKnowledge

@@ -13,8 +13,7 @@ from fedkg_compiler.input_tracking import find, read_bytes
 
 if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules to tables
     from fedkg_compiler.diagnostics.problems import Problems
-    from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-    from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+    from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
     from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
@@ -127,6 +126,11 @@ def holds_shapes(path: Path) -> bool:
         return MARK in read_bytes(path, name="graph")
     except (OSError, ValueError):
         return False
+
+
+def may_hold_rules(path: Path) -> bool:
+    """Whether a file may have rules (`sh:rule`): it names SHACL and the word `rule`."""
+    return holds_shapes(path) and b"rule" in read_bytes(path, name="graph")
 
 
 def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:

@@ -14,18 +14,9 @@ from rdflib.term import Node
 
 from fedkg.pack import RuleRecord, Source
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
-    NO_CONSTRAINTS,
-    BankRows,
-    GraphVerdict,
-    PartOutcome,
-    Refusal,
-    placement_of,
-)
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.disjunction import either
 from fedkg_compiler.frontends.shacl.focus import (
     Focus,
     TargetQueries,
@@ -35,7 +26,6 @@ from fedkg_compiler.frontends.shacl.focus import (
     said_of,
 )
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer, Row
-from fedkg_compiler.frontends.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
     SHAPE_VALUED,
@@ -54,8 +44,12 @@ from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
     Has,
+    Piece,
     Refused,
+    Writer,
+    bound_rows,
     conjuncts,
+    either,
     guarded,
     negate,
     required,
@@ -68,7 +62,16 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
-from fedkg_compiler.ir import BoundRows, Program
+from fedkg_compiler.ir import (
+    NO_CONSTRAINTS,
+    BankRows,
+    BoundRows,
+    GraphVerdict,
+    PartOutcome,
+    Program,
+    Refusal,
+    placement_of,
+)
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""
@@ -129,7 +132,7 @@ class ShapesBinder:
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
         self.words = Words(shapes, sources, self.data, self.observer, self.partial.queries)
-        self.told: set[Node] = set()
+        self.reported: set[Node] = set()
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
         self.taken = {*taken}
@@ -160,7 +163,7 @@ class ShapesBinder:
         for (shape, constraint), refusal in self.words.tell_lost().items():
             self.unsound.append((shape, constraint))
             self.placed[shape.node, constraint] = refusal
-        self.told |= self.words.tell()
+        self.reported |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:
                 self._gather(shape, shape, self._foci(shape), "", set())
@@ -208,7 +211,7 @@ class ShapesBinder:
                 "give it a sh:select that binds ?this, and is SPARQL",
             )
         if not found and self.words.tell_class(shape):
-            self.told.add(shape.node)
+            self.reported.add(shape.node)
         return found
 
     def _gather(
@@ -420,7 +423,7 @@ class ShapesBinder:
 
     def _no_focus(self, part: Part) -> None:
         self._add_verdict(part, conforms=True, reason=_NO_FOCUS)
-        if part.root.node in self.told:
+        if part.root.node in self.reported:
             return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
         hint = (
@@ -612,7 +615,7 @@ class ShapesBinder:
 
     def _refuse(self, part: Part, reason: str, help: str = "") -> None:
         self._add_refusal(part, reason)
-        if part.shape.node not in self.told:
+        if part.shape.node not in self.reported:
             self.sources.problems.warning(
                 "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
             )

@@ -12,18 +12,14 @@ from rdflib import OWL, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
+from fedkg_compiler.frontends.fkg.binding.scope import Cell, DeclaredSignal, Place, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
-    Place,
-    Sources,
     observed_place,
     plain_place,
     signal_of,
 )
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.model import (
     SHAPE_VALUED,
@@ -41,6 +37,7 @@ from fedkg_compiler.frontends.shacl.parameters import items
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, QUDT, SOSA
+from fedkg_compiler.ir import BookColumn
 
 KEY_COLUMN = URIRef(FKG + "keyColumn")
 COLUMN, DATATYPE, DATATYPES = (
@@ -258,10 +255,10 @@ class Observer:
             and signal.span is None
             and signal.role == "input"
         )
-        told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
-        told = told or (predicate, CATEGORY, None) in self.data.graph
+        has_datatype = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
+        has_datatype = has_datatype or (predicate, CATEGORY, None) in self.data.graph
         is_text = plain and (
-            told or (predicate not in self._numbers and not datatype and header is None)
+            has_datatype or (predicate not in self._numbers and not datatype and header is None)
         )
         datatype = "" if header is not None else datatype
         datatypes = None
@@ -287,7 +284,7 @@ class Observer:
             datatype=datatype,
             datatypes=datatypes,
         )
-        if not told and predicate not in self._texts and self.categories(predicate) is None:
+        if not has_datatype and predicate not in self._texts and self.categories(predicate) is None:
             self._untold[text] = Observed(property=str(predicate), place=place)
         return text
 

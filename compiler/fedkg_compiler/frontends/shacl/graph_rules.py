@@ -16,7 +16,7 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
@@ -32,7 +32,6 @@ from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
-from fedkg_compiler.input_tracking import read_bytes
 
 _NOT_APPLIED = "this rule is not applied, and other shapes may need its facts: {}"
 _CORRECT = "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`"
@@ -40,7 +39,7 @@ _CORRECT = "correct the rule, or take it out of the file; for data in RDF: `fedk
 
 def apply_rules(paths: Sequence[Path], sources: Sources) -> None:
     """Apply the rules in files with shapes to the graph; report those that cannot be applied."""
-    if sources.graph is None or not any(_mentions_rules(path) for path in paths):
+    if sources.graph is None:
         return
     with quiet():
         documents = [
@@ -155,8 +154,3 @@ def _mentioned(rule: Rule, shapes: ShapesFile) -> set[str]:
             if isinstance(value, BNode) or value in shapes.shapes:
                 waiting.append(value)
     return found
-
-
-def _mentions_rules(path: Path) -> bool:
-    """Whether a file may have rules: it names SHACL and the word `rule`."""
-    return holds_shapes(path) and b"rule" in read_bytes(path, name="graph")

@@ -260,7 +260,7 @@ class RuleRun:
         """The focus nodes of the shape of a rule."""
         shape = rule.shape
         before, nodes = self._focus_nodes.get(shape.node, (-1, []))
-        if before < self._last_change(target_properties(shape)):
+        if before != self.added and before < self._last_change(target_properties(shape)):
             try:
                 nodes = self._data.focus_nodes(shape)
             except ValueError as error:

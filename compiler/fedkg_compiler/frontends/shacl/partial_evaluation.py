@@ -1,22 +1,36 @@
 """Evaluates shapes as far as the graph allows: a constraint on a focus node becomes true, false or
-a condition on the table.
+a condition on the table. Single values of the table are compared with numbers and terms.
+
+A column of texts with known categories (`fkg:category`, or the members of an `rdfs:range`) is
+decided when rules are compiled: the conforming categories become a condition on the text. A text
+outside the categories conforms to nothing.
 
 Source: SHACL (W3C 2017), sections 2 and 4. Over the graph alone it is a plain validator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Several
-from itertools import product
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
 from math import comb
 
-from rdflib import RDF, BNode, Literal, URIRef
+from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
+from fedkg.units.unit import same_dimension
 from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.focus_node_columns import PASSING, Observer, Row, Value
+from fedkg_compiler.frontends.shacl.focus_node_columns import (
+    BLANK,
+    CATEGORY_OF,
+    PASSING,
+    RESOURCE,
+    TEXTS,
+    Observer,
+    Row,
+    Value,
+    is_number,
+)
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
     Alternative,
@@ -24,20 +38,25 @@ from fedkg_compiler.frontends.shacl.model import (
     Inverse,
     Path,
     Repeat,
-    Sequence,
     Shape,
     ShapesFile,
     Step,
     path_text,
     steps_in,
 )
+from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     MOST,
+    Beside,
     Expr,
     Has,
+    Is,
+    Number,
     Observed,
+    Operator,
     Refused,
+    Whole,
     any_of,
     at_least,
     every,
@@ -45,10 +64,388 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     guarded,
     negate,
 )
-from fedkg_compiler.frontends.shacl.value_constraints import Judge
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED, ordered, value_test
+from fedkg_compiler.graph.graph_terms import Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
-from fedkg_compiler.graph.standard_vocabularies import FKG
+from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, WHOLE_NUMBERS
+
+MOST_CATEGORIES = 1000
+"""Conforming categories that are written out at most; above this, the others are written out."""
+
+ALIKE = 100
+"""Two columns of texts with more categories in common are not compared when values are counted."""
+
+_LITERALS = ("", BLANK, RESOURCE, TEXTS)
+"""Values of `Observed.datatype` that do not name a datatype."""
+
+
+def _test(constraint: Constraint) -> Callable[[Node], bool]:
+    """The test of a component that looks at one value. Raises Refused for others."""
+    test = value_test(constraint)
+    if test is None:
+        raise Refused(f"sh:{constraint.name} is not decided value by value")
+    return test
+
+
+class Judge:
+    """Judges values over one graph and what the table has."""
+
+    def __init__(self, data: Data, observer: Observer) -> None:
+        self.data, self.observer = data, observer
+
+    # one value
+
+    def value(self, constraint: Constraint, value: Value) -> Expr:
+        """A component that looks at one value alone. Raises Refused."""
+        if isinstance(value, Row):
+            raise Refused(f"sh:{constraint.name} asks what a table row is, which no table says")
+        if not isinstance(value, Observed):
+            return _test(constraint)(value)
+        name, argument = (
+            constraint.name,
+            constraint.values[0] if constraint.values else constraint.node,
+        )
+        if name in ORDERED:
+            return self._ordered(constraint, argument, value)
+        if name == "in":
+            return any_of(self.same(value, member) for member in constraint.values)
+        if name == "expression":
+            raise Refused("a node expression is not split between graph and table")
+        if name == "datatype":
+            return self._decide(constraint, value, _datatype(value, str(argument)))
+        if name == "nodeKind":
+            return self._decide(constraint, value, _kind(value, str(argument)))
+        if _is_numeric(value):
+            return _written_number(constraint, value)
+        return self.any_category(
+            value, _test(constraint), f"sh:{name} looks at how a value is written"
+        )
+
+    def of_class(self, value: Value, kind: Node) -> Expr:
+        """Whether a value is a member of a class. Raises Refused."""
+        if isinstance(value, Row):
+            rows = self.observer.sources.names.rows_class
+            return rows is not None and kind in self.data.superclasses(URIRef(rows))
+        if isinstance(value, Observed):
+            if _is_numeric(value) or (value.datatypes is None and value.datatype not in _LITERALS):
+                return False  # a literal
+            return self.any_category(
+                value, lambda term: self.of_class(term, kind) is True, "sh:class asks for an entity"
+            )
+        stated = (
+            (value, predicate, sub)
+            for sub in self.data.subclasses(kind)
+            for predicate in (RDF.type, CATEGORY_OF)
+        )
+        return not isinstance(value, Literal) and any(
+            triple in self.data.graph for triple in stated
+        )
+
+    def any_category(self, value: Observed, conforms: Callable[[Node], bool], why: str) -> Expr:
+        """The condition that a text is one of the categories that conform.
+
+        Raises Refused if they are not known.
+        """
+        found = self._categories(value)
+        if found is None:
+            raise Refused(
+                f"{why}, and nothing tells which texts `{local_name(value.property)}` has: "
+                f"give it `fkg:category`"
+            )
+        good = [term for term in found if conforms(term)]
+        if len(good) <= MOST_CATEGORIES:
+            return any_of(self._is(value, term) for term in good)
+        bad = [term for term in found if not conforms(term)]
+        if len(bad) > MOST_CATEGORIES:
+            raise Refused(
+                f"{why}, and more than {MOST_CATEGORIES:,} categories of "
+                f"`{local_name(value.property)}` conform, and do not"
+            )
+        return every(negate(self._is(value, term)) for term in bad)
+
+    def _categories(self, value: Observed) -> Sequence[Node] | None:
+        return self.observer.categories(URIRef(value.property)) if value.kind == "text" else None
+
+    def _decide(self, constraint: Constraint, value: Observed, told: Expr | None) -> Expr:
+        """The condition from the column itself, else from its categories."""
+        if (
+            value.kind == "text"
+            and value.datatype == ""
+            and value.datatypes is None
+            and self._categories(value) is not None
+        ):
+            return self.any_category(value, _test(constraint), "")
+        if told is None:
+            raise Refused(
+                f"a table does not tell whether a value is of "
+                f"{local_name(str(constraint.values[0]))}"
+            )
+        return told
+
+    def _ordered(self, constraint: Constraint, argument: Node, value: Observed) -> Expr:
+        bound = self.number(argument)
+        if value.kind == "text":
+            if bound is not None and value.datatypes is None:
+                return False  # a text, or a date, is not compared with numbers
+            return self.any_category(
+                value, _test(constraint), f"a text is compared with {argument}"
+            )
+        if bound is None:
+            raise Refused(f"the bound {argument} is not a number")
+        op: Operator = "le" if constraint.name.endswith("Inclusive") else "lt"
+        return (
+            Beside(op, bound, value)
+            if constraint.name.startswith("min")
+            else Beside(op, value, bound)
+        )
+
+    # two values
+
+    def less(self, name: str, left: Value, right: Value) -> Expr:
+        """``sh:lessThan`` and ``sh:lessThanOrEquals``. Raises Refused."""
+        if isinstance(left, Node) and isinstance(right, Node):
+            return ordered(name, left, right)
+        if isinstance(left, Observed) and left.kind == "text":
+            return self._pairs(left, right, lambda one, other: ordered(name, one, other))
+        if isinstance(right, Observed) and right.kind == "text":
+            return self._pairs(right, left, lambda one, other: ordered(name, other, one))
+        one, other = self._side(left), self._side(right)
+        if one is None or other is None:
+            return False
+        return Beside("lt" if name == "lessThan" else "le", one, other)
+
+    def _pairs(self, text: Observed, other: Value, conforms: Callable[[Node, Node], bool]) -> Expr:
+        """A text beside another value: decided for each pair of categories."""
+        if isinstance(other, Node) and not isinstance(other, Row):
+            return self.any_category(text, lambda term: conforms(term, other), "a text is compared")
+        if isinstance(other, Observed) and other.kind == "number":
+            return False
+        terms = self._categories(text)
+        if terms is None or not isinstance(other, Observed):
+            raise Refused(
+                f"a text is compared, and nothing tells which texts "
+                f"`{local_name(text.property)}` has: give it `fkg:category`"
+            )
+        return any_of(
+            every(
+                (
+                    self._is(text, term),
+                    self.any_category(
+                        other,
+                        lambda second, first=term: conforms(  # type: ignore[misc]  # the default
+                            first, second
+                        ),
+                        "two texts are compared",
+                    ),
+                )
+            )
+            for term in terms
+        )
+
+    def same(self, left: Value, right: Value) -> Expr:
+        """Whether two value nodes are the same term.
+
+        Numbers of the table are the same where they are equal. Raises Refused.
+        """
+        if isinstance(left, Node) and isinstance(right, Node):
+            return left == right
+        if isinstance(right, Observed) and not isinstance(left, Observed):
+            left, right = right, left
+        if not isinstance(left, Observed) or isinstance(right, Row):
+            raise Refused("a table row is not a value")
+        if isinstance(right, Observed):
+            if left.kind == right.kind == "text":
+                return self._pairs(left, right, lambda one, other: one == other)
+            if "text" in (left.kind, right.kind):
+                return False
+        elif left.kind == "text":
+            return self._is(left, right)
+        elif left.datatypes is not None and not is_number(right):
+            raise Refused("a property with values of several kinds is compared with numbers alone")
+        side = self._side(right)
+        return False if side is None else Beside("eq", left, side)
+
+    def unique_languages(self, values: Sequence[Value]) -> Expr:
+        """No two of the values have one language.
+
+        Raises Refused if the language of a text is not known.
+        """
+        languages = [self._languages(value) for value in values] if len(values) > 1 else []
+        pairs = [
+            (i, j, word)
+            for i, j in combinations(range(len(languages)), 2)
+            for word in languages[i]
+            if word in languages[j]
+        ]
+        equal = self.equal(values) if pairs else {}
+        return every(
+            negate(
+                every((languages[i][word], languages[j][word], negate(equal.get((i, j), False))))
+            )
+            for i, j, word in pairs
+        )
+
+    def equal(self, values: Sequence[Value]) -> dict[tuple[int, int], Expr]:
+        """When two of the values are one value node, by their positions.
+
+        Nothing for two that never are.
+        """
+        pairs = combinations(enumerate(values), 2)
+        found = {(i, j): self._alike(one, other) for (i, one), (j, other) in pairs}
+        return {pair: condition for pair, condition in found.items() if condition is not False}
+
+    def _alike(self, left: Value, right: Value) -> Expr:
+        """Whether two different value nodes are one after all, as far as that is known: a number of
+        the table is in no unit in SHACL.
+        """
+        if not isinstance(left, Observed):
+            left, right = right, left
+        if not isinstance(left, Observed) or isinstance(right, Row):
+            return False
+        if isinstance(right, Observed):
+            if left.datatypes is not None and right.datatypes is not None:
+                return False  # an RDF file was read; each of its columns has a different term
+            if left.kind == right.kind == "number":
+                one, other = left.place.stored, right.place.stored
+                alike = one is None or other is None or same_dimension(one, other)
+                return alike and Beside("eq", left, right, alike=True)
+            terms, others = self._categories(left) or (), frozenset(self._categories(right) or ())
+            both = [term for term in terms if term in others]
+            return len(both) <= ALIKE and any_of(
+                every((self._is(left, term), self._is(right, term))) for term in both
+            )
+        if left.kind == "text":
+            return self._is(left, right)
+        return (
+            is_number(right)
+            and isinstance(right, Literal)
+            and Beside("eq", left, Number(float(right.value)))
+        )
+
+    def _languages(self, value: Value) -> dict[str, Expr]:
+        """The languages that a value may have, each with the condition that it has it."""
+        if not isinstance(value, Observed):
+            return (
+                {value.language.lower(): True}
+                if isinstance(value, Literal) and value.language
+                else {}
+            )
+        if _is_numeric(value) or (
+            value.datatypes is None and value.datatype not in ("", TEXTS, str(RDF.langString))
+        ):
+            return {}
+        terms = self._categories(value)
+        if terms is None:
+            raise Refused(
+                f"nothing tells in which language the texts of "
+                f"`{local_name(value.property)}` are: give it `fkg:category`"
+            )
+        found: dict[str, list[Expr]] = {}
+        for term in terms:
+            if isinstance(term, Literal) and term.language:
+                found.setdefault(term.language.lower(), []).append(self._is(value, term))
+        return {language: any_of(conditions) for language, conditions in found.items()}
+
+    # terms
+
+    def number(self, node: Node) -> Number | None:
+        """A literal, or a quantity of the graph, as a number."""
+        if isinstance(node, Literal):
+            if not is_number(node):
+                return None
+            return Number(float(node.value))
+        graph = self.observer.sources.graph
+        found = (
+            None
+            if graph is None
+            else graph.term_of(f"_:{node}" if isinstance(node, BNode) else str(node))
+        )
+        return Number(found.value, found.unit) if isinstance(found, Quantity) else None
+
+    def _side(self, value: Value) -> Observed | Number | None:
+        """A value as one side of a comparison of numbers; None if it is none."""
+        if isinstance(value, Observed):
+            return None if value.kind == "text" else value
+        return None if isinstance(value, Row) else self.number(value)
+
+    def _is(self, value: Observed, node: Node) -> Expr:
+        """Whether a category is a term: the key value of an entity represents it, else its name.
+
+        Of a literal its text.
+        """
+        told = value.datatypes is not None or value.datatype != ""
+        if told or isinstance(node, Literal):
+            own, text = RESOURCE, str(node)
+            if isinstance(node, Literal):
+                own = str(RDF.langString) if node.language else str(node.datatype or XSD.string)
+                text = f"{node}@{node.language}" if told and node.language else text
+            if value.datatypes is not None:
+                return every(
+                    (
+                        Is(value, text),
+                        Is(
+                            Observed(property=value.property, place=value.datatypes, kind="text"),
+                            own,
+                        ),
+                    )
+                )
+            return Is(value, text) if value.datatype in ("", own) else False
+        graph = self.observer.sources.graph
+        key = graph.key_of(str(node)) if graph is not None and isinstance(node, URIRef) else None
+        return Is(value, local_name(str(node)) if key is None else key[1])
+
+
+def _is_numeric(value: Observed) -> bool:
+    """Whether every value is a number."""
+    return value.kind == "number" and value.datatypes is None
+
+
+def _written_number(constraint: Constraint, value: Observed) -> Expr:
+    """The condition that holds for any number in any notation. Raises Refused for other values."""
+    if constraint.name == "languageIn":
+        return False
+    if constraint.name == "minLength" and int(str(constraint.values[0])) <= 1:
+        return True
+    raise Refused(
+        f"sh:{constraint.name} looks at how a value is written, and "
+        f"`{local_name(value.property)}` is read as a number"
+    )
+
+
+def _datatype(value: Observed, wanted: str) -> Expr | None:
+    """The datatype conditions that a table can decide: that a number is whole, or true or false.
+
+    Else what the reader noted. None: it does not tell.
+    """
+    if value.datatypes is not None:
+        return Is(Observed(property=value.property, place=value.datatypes, kind="text"), wanted)
+    if value.datatype:
+        return value.datatype == wanted
+    if value.kind == "text":
+        return True if wanted == str(XSD.string) else None
+    if wanted == str(XSD.boolean):
+        return any_of((Beside("eq", value, Number(0.0)), Beside("eq", value, Number(1.0))))
+    if wanted in WHOLE_NUMBERS:
+        return Whole(value)
+    return wanted in NUMBERS
+
+
+def _kind(value: Observed, wanted: str) -> Expr:
+    """Whether a value is a literal, an entity or a blank node: a literal, unless the reader noted
+    otherwise.
+    """
+    words = {
+        "Literal": "Literal" in wanted,
+        RESOURCE: "IRI" in wanted,
+        BLANK: "BlankNode" in wanted,
+    }
+    if value.datatypes is None:
+        return words.get(value.datatype, words["Literal"])
+    told = Observed(property=value.property, place=value.datatypes, kind="text")
+    others = [iri for iri in (RESOURCE, BLANK) if words[iri] != words["Literal"]]
+    found = any_of(Is(told, iri) for iri in others)
+    return negate(found) if words["Literal"] else found
+
 
 DEPTH = 40
 """Shapes that refer to shapes are followed so deep; SHACL leaves recursion undefined."""
@@ -146,7 +543,7 @@ class Partial:
         match path:
             case Step():
                 return self._step(path.property, focus)
-            case Sequence():
+            case PathSequence():
                 at: list[Value] = [focus]
                 for part in path.paths:
                     at = list(
@@ -214,7 +611,7 @@ class Partial:
         shape: Shape,
         constraint: Constraint,
         focus: Value,
-        values: Several[Value],
+        values: Sequence[Value],
         depth: int = 0,
     ) -> Expr:
         """Whether the value nodes of a focus node conform to one component of a shape.
@@ -316,14 +713,14 @@ class Partial:
             for v in self.observer.values(p, value)
         )
 
-    def _count(self, constraint: Constraint, values: Several[Value]) -> Expr:
+    def _count(self, constraint: Constraint, values: Sequence[Value]) -> Expr:
         count = int(str(constraint.values[0]))
         if constraint.name == "minCount":
             return self._at_least(count, values, _there)
         return negate(self._at_least(count + 1, values, _there))
 
     def _at_least(
-        self, count: int, values: Several[Value], condition: Callable[[Value], Expr]
+        self, count: int, values: Sequence[Value], condition: Callable[[Value], Expr]
     ) -> Expr:
         """A given number of value nodes satisfy a condition.
 
@@ -336,7 +733,7 @@ class Partial:
         return at_least(count, [condition(value) for value in values], equal)
 
     def _qualified(
-        self, shape: Shape, constraint: Constraint, values: Several[Value], depth: int
+        self, shape: Shape, constraint: Constraint, values: Sequence[Value], depth: int
     ) -> Expr:
         siblings = self._siblings(shape, constraint) if constraint.disjoint else ()
 
@@ -376,7 +773,7 @@ class Partial:
 
     # pairs of values
 
-    def _pair(self, constraint: Constraint, focus: Value, values: Several[Value]) -> Expr:
+    def _pair(self, constraint: Constraint, focus: Value, values: Sequence[Value]) -> Expr:
         predicate = constraint.values[0]
         assert isinstance(predicate, URIRef)
         others = self._step(predicate, focus)

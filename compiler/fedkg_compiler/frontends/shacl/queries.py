@@ -20,7 +20,7 @@ from fedkg.pack import Known, RuleRecord
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.formulas.formula_algebra import implies
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Asked, asked, with_variable_as
 from fedkg_compiler.frontends.shacl.focus_node_columns import Row, Value
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile

@@ -9,13 +9,9 @@ is saved.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
-import os
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from rdflib import BNode, Literal, URIRef
 from typing_extensions import override
 
 from fedkg.limits import limit
-from fedkg_compiler.cache_location import cache_folder, compiler_stamp
+from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
 from fedkg_compiler.frontends.shacl import inference_rules, model, rdflib_graphs
 from fedkg_compiler.frontends.shacl.inference_rules import Rule
 from fedkg_compiler.frontends.shacl.model import ShapesFile
@@ -42,26 +38,18 @@ def shapes_entry(documents: Sequence[Document]) -> Path | None:
         one.sha256 and one.text for one in documents
     ):
         return None
-    files = [[one.name, one.sha256] for one in documents]
-    try:
-        named = json.dumps([compiler_stamp(), limit("depth"), files])
-        digest = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
-        return cache_folder().parent / "shapes" / digest[:32]
-    except (OSError, RuntimeError):
-        return None
+    return entry_path("shapes", [limit("depth"), [[one.name, one.sha256] for one in documents]])
 
 
 def find_shapes(entry: Path) -> Shapes | None:
     """The shapes of an entry and their rules; None without a readable one."""
-    try:
-        checksum, _, body = entry.read_bytes().partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != checksum:
-            return None
-        shapes, rules = _Unpickler(io.BytesIO(body)).load()
-    except (OSError, pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError):
+    body = read_entry(entry)
+    if body is None:
         return None
-    with suppress(OSError):
-        os.utime(entry)
+    try:
+        shapes, rules = _Unpickler(io.BytesIO(body)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError):
+        return None
     return shapes, rules
 
 
@@ -69,22 +57,26 @@ def keep_shapes(entry: Path, shapes: ShapesFile, rules: Sequence[Rule]) -> None:
     """Save shapes and their rules."""
     found = io.BytesIO()
     _Pickler(found, protocol=5).dump((shapes, rules))
-    body = found.getvalue()
-    part = entry.with_name(f".{entry.name}.{os.getpid()}")
-    with suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        part.replace(entry)
-        kept = [path for path in entry.parent.iterdir() if not path.name.startswith(".")]
-        for old in sorted(kept, key=lambda path: path.stat().st_mtime_ns)[:-MOST]:
-            old.unlink(missing_ok=True)
-    with suppress(OSError):
-        part.unlink()
+    keep_entry(entry, found.getvalue(), MOST)
 
 
 def restore_literal(text: str, language: str | None, datatype: URIRef | None) -> Literal:
     """A literal as it is written; rdflib's own pickles change ``04`` to ``4``."""
     return Literal(text, lang=language, datatype=datatype, normalize=False)
+
+
+def restore_record(kind: type, values: Sequence[object]) -> object:
+    """A frozen dataclass with slots; the default of Python looks up its fields for each object."""
+    found: object = object.__new__(kind)
+    for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
+        object.__setattr__(found, name, value)
+    return found
+
+
+_RECORDS = (
+    *(model.Step, model.Inverse, model.Sequence, model.Alternative, model.Repeat),
+    *(model.Target, model.Constraint, model.Shape, inference_rules.Rule),
+)
 
 
 class _Pickler(pickle.Pickler):
@@ -95,6 +87,10 @@ class _Pickler(pickle.Pickler):
                 return rdflib_graphs.restore_iri, (str(obj),)
             case Literal():
                 return restore_literal, (str(obj), obj.language, obj.datatype)
+            case _ if type(obj) in _RECORDS:
+                kind: Any = type(obj)
+                values = [getattr(obj, name) for name in kind.__slots__]
+                return restore_record, (kind, values)
             case _:
                 return NotImplemented
 
@@ -102,9 +98,8 @@ class _Pickler(pickle.Pickler):
 _ALLOWED: dict[tuple[str, str], Callable[..., object]] = {
     (one.__module__, one.__name__): one
     for one in (
-        *(restore_literal, rdflib_graphs.restore_iri, BNode, rdflib_graphs.IndexedGraph),
-        *(model.Step, model.Inverse, model.Sequence, model.Alternative, model.Repeat),
-        *(model.Target, model.Constraint, model.Shape, model.ShapesFile, inference_rules.Rule),
+        *(restore_literal, restore_record, rdflib_graphs.restore_iri, BNode),
+        *(rdflib_graphs.IndexedGraph, model.ShapesFile, *_RECORDS),
     )
 }
 

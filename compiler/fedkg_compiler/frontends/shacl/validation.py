@@ -33,6 +33,7 @@ from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sor
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.catalog import load_catalog
+from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.imports import follow_imports
 from fedkg_compiler.graph.ontology_files import documents_of
@@ -57,7 +58,8 @@ class _Inputs:
         """Read a file, a store or an endpoint once."""
         place = str(path) if is_endpoint(path) else Path(path).resolve()
         if place not in self.paths:
-            document, problems = open_graph(path)
+            known = into is not self.data and not is_endpoint(path) and Path(path).is_file()
+            document, problems = read_known_file(Path(path)) if known else open_graph(path)
             self.problems += problems
             self.paths[place] = document
         found = self.paths[place]

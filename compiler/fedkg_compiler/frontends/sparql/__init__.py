@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedkg.pack import Source
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Load, Word
 from fedkg_compiler.graph.spans import point
 from fedkg_compiler.ir import Program

@@ -144,9 +144,9 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
             if truth is False:
                 continue
             exists_members.same_rows(inner)
-            told, error = _argument(None if counts else item.arg, inner, truth, state)
-            if told is not None:
-                found.append(told)
+            argument, error = _argument(None if counts else item.arg, inner, truth, state)
+            if argument is not None:
+                found.append(argument)
             if error is not False:
                 wrong.append(exists_members.at_least_one(error, inner, part))
     return found, any_of(wrong)

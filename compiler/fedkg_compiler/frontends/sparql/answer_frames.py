@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Key, Place
+from fedkg_compiler.frontends.fkg.binding.scope import Place
+from fedkg_compiler.frontends.fkg.binding.signal_columns import Key
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Observed
 from fedkg_compiler.frontends.sparql.entity_values import NotTogether
 from fedkg_compiler.frontends.sparql.observed_columns import Observations

@@ -17,10 +17,15 @@ from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.formulas.formula_algebra import opposite
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
-from fedkg_compiler.frontends.sparql.branch_tree import Branch
+from fedkg_compiler.frontends.sparql.branch_tree import Branch, Observed, Seen, Within
 from fedkg_compiler.frontends.sparql.condition_formulas import start_lowering
 from fedkg_compiler.frontends.sparql.exists_members import conditions, keys_of
-from fedkg_compiler.frontends.sparql.graph_answers import make_frame
+from fedkg_compiler.frontends.sparql.graph_answers import (
+    enumerated_static,
+    find_reading,
+    make_frame,
+    other_rows_in_optional,
+)
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part, partition
@@ -29,7 +34,7 @@ from fedkg_compiler.frontends.sparql.slot_numbering import compact
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
-from fedkg_compiler.graph.sparql_syntax.tree import Const, Place, Query
+from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Place, Query, Var, walk
 from fedkg_compiler.ir import BoundRows, Codes, MemberRows, RowBuilder, Rows
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"
@@ -89,8 +94,25 @@ class RowMaker:
         wanted = sorted(name for name in shown & branch.facts if not name.startswith("_"))
         frame = make_frame(branch, batch, None, wanted=wanted)
         self._tell_without(frame)
-        parts = partition(frame)
-        results = [found if len(parts) == 1 else [Found() for _ in batch.queries] for _ in parts]
+        order = _shown_first(branch.observed, shown)
+        rows_read = _table_rows_read(order, frame)
+        for which in sorted(set(rows_read)):
+            if any(which):
+                static = enumerated_static(branch, batch, None)
+                joined = _join_table_rows(replace(branch, static=static), order, which)
+                frame = make_frame(joined, batch, None, wanted=wanted)
+                rows_read = _table_rows_read(order, frame)
+            kept = np.array([rows == which for rows in rows_read], dtype=np.bool_)
+            self._add(frame, kept, wanted, found)
+        return found
+
+    def _add(
+        self, frame: Frame, kept: NDArray[np.bool_], wanted: list[str], found: list[Found]
+    ) -> None:
+        """Add the bound rows of some of a frame's rows: [N]."""
+        parts = [at[kept[at]] for at in partition(frame)]
+        parts = [at for at in parts if at.size]
+        results = [found if len(parts) == 1 else [Found() for _ in found] for _ in parts]
         for at, result in zip(parts, results, strict=True):
             self._part(Part(frame=frame, at=at, rows=RowBuilder(at.shape[0])), wanted, result)
         if len(parts) > 1:
@@ -98,7 +120,6 @@ class RowMaker:
             for q, order in enumerate(_orders(frame, parts)):
                 for i in order:
                     found[q].add(results[i][q])
-        return found
 
     def _part(self, part: Part, wanted: list[str], found: list[Found]) -> None:
         state = start_lowering()
@@ -131,8 +152,7 @@ class RowMaker:
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
         names = [self.label(terms) for terms in about]
         unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
-        kept = self._whole(part)
-        order = kept[np.argsort(query[kept], kind="stable")]
+        order = np.argsort(query, kind="stable")
         rows = take_rows(rows, order)
         bounds = (
             [*np.flatnonzero(np.diff(query[order], prepend=-1)).tolist(), order.size]
@@ -159,21 +179,6 @@ class RowMaker:
         observed = frame.branch.observed
         places = [self._first_place(inner) for inner in frame.inside.values()]
         return next((place for place in [*(o.at for o in observed), *places]), (0, 0))
-
-    def _whole(self, part: Part) -> Ids:
-        """Return the rows that read one table row each; report the others."""
-        torn = _torn(part)
-        query, batch = part.frame.query[part.at], part.frame.batch
-        for _, at in batch.groups(query) if torn.any() else ():
-            if torn[at].any():
-                self.problems.warning(
-                    "FKG346",
-                    batch.queries[int(query[at[0]])].span(part.frame.branch.observed[0].at),
-                    f"{int(torn[at].sum())} solutions combine values from different rows of the"
-                    " table",
-                    "give each entity a separate column",
-                )
-        return np.flatnonzero(~torn)
 
     def _subjects(self, part: Part, wanted: list[str]) -> list[About]:
         """Return the subject of each row: the entities that the query shows, else those it
@@ -262,17 +267,102 @@ def _orders(frame: Frame, parts: Sequence[Ids]) -> list[list[int]]:
     return [orders[group] for group in groups.tolist()]
 
 
-def _torn(part: Part) -> NDArray[np.bool_]:
-    """Return whether a row reads values from different rows of the table, [P]."""
-    torn = np.zeros(part.at.shape[0], dtype=np.bool_)
-    keyed = [reading.keys for reading in part.frame.readings.values() if reading.keyed]
-    if len(keyed) > 1:
-        for row, i in enumerate(part.at.tolist()):
-            own: dict[str, str] = {}
-            torn[row] = any(
-                own.setdefault(*key) != key[1] for keys in keyed if (key := keys[i]) is not None
+TableRowsRead = tuple[int, ...]
+"""For each value that a solution reads, the number of its table row. 0 is the row at hand."""
+
+
+def _shown_first(observed: Sequence[Observed], shown: frozenset[str]) -> list[Observed]:
+    """What is read, the values of the entities that a query shows first: their table row is the
+    row at hand.
+    """
+    return sorted(
+        observed,
+        key=lambda item: not (isinstance(item.subject, Var) and item.subject.name in shown),
+    )
+
+
+def _table_rows_read(order: Sequence[Observed], frame: Frame) -> list[TableRowsRead]:
+    """The table rows that each row of a frame reads.
+
+    A solution reads one table row unless the keys of its entities contradict each other. Then each
+    value is in the first row whose keys do not contradict its own.
+    """
+    same = (0,) * len(order)
+    readings = [frame.readings.get(item.variable) or find_reading(item, frame) for item in order]
+    keyed = [reading for reading in readings if reading.keyed]
+    if all(reading.keys == keyed[0].keys for reading in keyed):
+        return [same] * frame.count
+    found: list[TableRowsRead] = []
+    for i in range(frame.count):
+        rows: list[dict[str, str]] = [{}]
+        numbers: list[int] = []
+        for reading in readings:
+            key = reading.keys[i]
+            if key is None:
+                numbers.append(0)
+                continue
+            header, text = key
+            number = next(
+                (n for n, row in enumerate(rows) if row.get(header, text) == text), len(rows)
             )
-    return torn
+            if number == len(rows):
+                rows.append({})
+            rows[number][header] = text
+            numbers.append(number)
+        found.append(tuple(numbers))
+    return found
+
+
+def _join_table_rows(branch: Branch, order: Sequence[Observed], which: TableRowsRead) -> Branch:
+    """A branch that reads several table rows as one that reads a row and asks whether others exist.
+
+    A row is a violation where the other rows have values that satisfy the remaining conditions.
+
+    Raises:
+        SparqlProblem: a value of another row may be missing.
+    """
+    numbers = {item.variable: number for item, number in zip(order, which, strict=True)}
+    subjects: dict[Expr, int] = {}
+    for item in order:
+        if numbers[item.variable]:
+            subjects.setdefault(item.subject, numbers[item.variable])
+            if not item.required:
+                raise other_rows_in_optional(item.at)
+
+    def depth(expr: Expr) -> int:
+        names, entities = _read_by(expr)
+        return max(
+            (
+                *(numbers.get(name, 0) for name in names),
+                *(subjects.get(entity, 0) for entity in entities),
+            ),
+            default=0,
+        )
+
+    inner: tuple[Expr, ...] = ()
+    for number in range(max(which), -1, -1):
+        part = Branch(
+            observed=tuple(one for one in branch.observed if numbers[one.variable] == number),
+            conditions=(*(one for one in branch.conditions if depth(one) == number), *inner),
+        )
+        inner = (Within(at=part.observed[0].at, branches=(part,), negated=False),)
+    return replace(branch, observed=part.observed, conditions=part.conditions)
+
+
+def _read_by(expr: Expr) -> tuple[set[str], set[Var | Const]]:
+    """The observed variables of an expression, and the entities that EXISTS inside it reads."""
+    names: set[str] = set()
+    entities: set[Var | Const] = set()
+    for node in walk(expr):
+        if isinstance(node, Seen):
+            names.add(node.name)
+        for branch in node.branches if isinstance(node, Within) else ():
+            entities |= {item.subject for item in branch.observed}
+            for inner in branch.conditions:
+                further, others = _read_by(inner)
+                names |= further
+                entities |= others
+    return names, entities
 
 
 def take_rows(rows: Rows, at: Ids) -> Rows:

@@ -32,7 +32,17 @@ from fedkg_compiler.frontends.sparql.entity_values import NotTogether, enumerate
 from fedkg_compiler.graph.graph_terms import Iri, Literal
 from fedkg_compiler.graph.sparql_syntax.printer import expr_text, parts_text
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
-from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Group, Node, Op, Part, Var, walk
+from fedkg_compiler.graph.sparql_syntax.tree import (
+    Const,
+    Expr,
+    Group,
+    Node,
+    Op,
+    Part,
+    Place,
+    Var,
+    walk,
+)
 from fedkg_compiler.graph.sparql_syntax.variable_scope import certain, in_scope, variables
 
 
@@ -60,7 +70,7 @@ def make_frame(
     inline = (
         parent is not None and not branch.static and not wanted and _reads_outside(branch, parent)
     )
-    static = branch.static if inline else _enumerated(branch, batch, parent)
+    static = branch.static if inline else enumerated_static(branch, batch, parent)
     calculated: dict[Expr, str] = {}
     needed = set(wanted)
     for expr in exprs:
@@ -73,7 +83,7 @@ def make_frame(
     frame = _ask(branch, batch, parent, static, needed & own, calculated, inline=inline, each=each)
     frame.grouped = each
     for item in branch.observed:
-        frame.readings[item.variable] = _reading(item, frame)
+        frame.readings[item.variable] = find_reading(item, frame)
         _check_alike(frame.readings[item.variable], frame)
     missing = [frame.readings[item.variable].at < 0 for item in branch.observed if item.required]
     for item, gaps in zip(
@@ -140,13 +150,18 @@ def _find_other_rows(frame: Frame, nodes: Sequence[Node]) -> None:
         if keyed_subjects(inner) <= at_hand:
             continue
         if node.rest:
-            raise SparqlProblem(
-                "FKG346",
-                node.at,
-                "this OPTIONAL reads other rows of the table than the pattern before it",
-                "ask for them in FILTER EXISTS",
-            )
+            raise other_rows_in_optional(node.at)
         inner.other_rows, inner.inline = True, False
+
+
+def other_rows_in_optional(at: Place) -> SparqlProblem:
+    """The problem of an OPTIONAL that would join two table rows."""
+    return SparqlProblem(
+        "FKG346",
+        at,
+        "this OPTIONAL reads other rows of the table than the pattern before it",
+        "ask for them in FILTER EXISTS",
+    )
 
 
 def _check_alike(reading: Reading, frame: Frame) -> None:
@@ -255,7 +270,7 @@ def _reads_outside(branch: Branch, parent: Frame) -> bool:
     return all(node.name in around | focus for node in nodes)
 
 
-def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Part, ...]:
+def enumerated_static(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Part, ...]:
     """The static parts, and for entities that nothing else names, those that have a column."""
     outside = frozenset() if parent is None else frozenset(parent.names)
     fixed = outside | focus_of(branch, parent)
@@ -459,7 +474,7 @@ def _owners(
     return np.array(owner, dtype=np.int64)[order], np.array(rows, dtype=np.int64)[order].tolist()
 
 
-def _reading(item: Observed, frame: Frame) -> Reading:
+def find_reading(item: Observed, frame: Frame) -> Reading:
     """Where each row finds a value."""
     observations = frame.batch.observations
     subjects, properties = node_values(item.subject, frame), node_values(item.property, frame)

@@ -8,17 +8,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
+from fedkg_compiler.frontends.fkg.binding.scope import NOWHERE, Cell, DeclaredSignal, Place, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
-    NOWHERE,
     Key,
-    Place,
-    Sources,
     observed_place,
     plain_place,
     signal_of,
 )
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Values, Var
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, OWL, RDF, RDFS, SOSA

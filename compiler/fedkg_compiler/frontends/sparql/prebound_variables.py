@@ -9,7 +9,7 @@ from typing import Any
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch
 from fedkg_compiler.frontends.sparql.branch_rows import RowMaker, solutions
 from fedkg_compiler.frontends.sparql.graph_table_split import Splitter

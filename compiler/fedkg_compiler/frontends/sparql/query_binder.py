@@ -8,13 +8,6 @@ from dataclasses import replace
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import RuleRecord
-from fedkg_compiler.frontends.fkg.binding.part_outcomes import (
-    BankRows,
-    GraphVerdict,
-    PartOutcome,
-    Refusal,
-    placement_of,
-)
 from fedkg_compiler.frontends.sparql.answer_frames import Batch
 from fedkg_compiler.frontends.sparql.branch_rows import Found, RowMaker, solutions
 from fedkg_compiler.frontends.sparql.branch_tree import Branch
@@ -29,7 +22,7 @@ from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProbl
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Part, Query, SubSelect, Triple, walk
 from fedkg_compiler.graph.sparql_syntax.variable_scope import in_scope, shown, unbound
 from fedkg_compiler.graph.vocabulary import Vocabulary
-from fedkg_compiler.ir import Program
+from fedkg_compiler.ir import BankRows, GraphVerdict, PartOutcome, Program, Refusal, placement_of
 
 _LISTED = 5
 _BETWEEN = "; "

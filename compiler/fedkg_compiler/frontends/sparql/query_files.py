@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import Load
 from fedkg_compiler.graph.spans import point
@@ -169,8 +169,8 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
             found.title = value
         elif word == "kind" and value in KINDS:
             found.kind = value
-        elif word == "weight" and (told := _weight(value)) is not None:
-            found.weight = told
+        elif word == "weight" and (weight := _weight(value)) is not None:
+            found.weight = weight
         elif word in ("hard", "soft") and not value:
             found.hard = word == "hard"
         elif word and said[len(word) :].lstrip().startswith(":"):

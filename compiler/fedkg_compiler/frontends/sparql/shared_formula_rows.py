@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Place
+from fedkg_compiler.frontends.fkg.binding.scope import Place
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.graph.graph import Graph

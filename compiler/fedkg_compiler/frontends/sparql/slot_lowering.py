@@ -14,7 +14,6 @@ from fedkg.pack import CategoryIs, Not, Slot, Term
 from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
-from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.formulas.formula_algebra import Truth
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Ids, node_values
 from fedkg_compiler.frontends.sparql.branch_tree import Seen
@@ -25,7 +24,7 @@ from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProbl
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Place, Var
 from fedkg_compiler.graph.sparql_syntax.variable_scope import variables
 from fedkg_compiler.graph.standard_vocabularies import XSD
-from fedkg_compiler.ir import RowBuilder
+from fedkg_compiler.ir import BookColumn, RowBuilder
 
 _TRUTHS = {
     f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")

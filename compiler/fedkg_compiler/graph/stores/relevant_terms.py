@@ -21,14 +21,17 @@ from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS
 
 Term = ox.NamedNode | ox.BlankNode
 TYPE = ox.NamedNode(RDF + "type")
-_READ = frozenset(
+_READ_OF_CLOSURE = frozenset(
     ox.NamedNode(name)
     for name in (
         *(SOSA + name for name in ("observes", "isHostedBy")),
         *(RDFS + "label", SKOS + "prefLabel", RDFS + "subClassOf"),
     )
-) | (READ_PROPERTIES - {TYPE})
-"""Properties that fedkg reads whether or not rules name them; also all of `_READ_SPACES`."""
+)
+"""Properties of a closure that fedkg reads whether or not rules name them; also all of
+`_READ_SPACES`."""
+_READ = _READ_OF_CLOSURE | (READ_PROPERTIES - {TYPE})
+"""The same before the closure, when columns are still derived from other properties."""
 _READ_SPACES = (FKG, QUDT)
 _AXIOM_SPACES = (OWL, RDFS, RDF, SKOS, FKG)
 _TEXTS = frozenset(ox.NamedNode(RDFS + name) for name in ("label", "comment", "seeAlso"))
@@ -72,6 +75,11 @@ class RuleTerms:
 def is_read(term: Term) -> bool:
     """Whether fedkg reads the triples of a property whether or not rules name it."""
     return term in _READ or (isinstance(term, ox.NamedNode) and term.value.startswith(_READ_SPACES))
+
+
+def is_read_of_closure(term: ox.NamedNode) -> bool:
+    """Whether fedkg reads the triples of a property of a closure whether or not rules name it."""
+    return term in _READ_OF_CLOSURE or term.value.startswith(_READ_SPACES)
 
 
 def is_axiom(predicate: ox.NamedNode) -> bool:

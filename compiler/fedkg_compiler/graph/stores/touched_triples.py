@@ -24,7 +24,7 @@ from fedkg_compiler.graph.bulk_loading import load_lines
 from fedkg_compiler.graph.named_graphs import DEFAULT
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 from fedkg_compiler.graph.stores.closure_store import Closed
-from fedkg_compiler.graph.stores.relevant_terms import TYPE, RuleTerms, is_read
+from fedkg_compiler.graph.stores.relevant_terms import TYPE, RuleTerms, is_read_of_closure
 
 FOLDER = "touched"
 MOST = 8
@@ -46,7 +46,9 @@ def touched_part(entry: Path, closed: Closed, rules: RuleTerms) -> ox.Store:
         rules: what the rules name.
     """
     properties = [
-        name for name in closed.properties if name != TYPE and (is_read(name) or rules.names(name))
+        name
+        for name in closed.properties
+        if name != TYPE and (is_read_of_closure(name) or rules.names(name))
     ]
     kinds = [kind for kind in closed.classes if rules.types or rules.names(kind)]
     count = sum(closed.properties[name] for name in properties)

@@ -14,7 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.name_lookup import (
+from fedkg_compiler.frontends.fkg.binding.quantifiers import (
+    entity_cell,
+    fresh,
+    in_one_unit,
+    term_cell,
+)
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Environment,
+    Reading,
+    Readings,
+    Row,
+    Scope,
+    Solved,
+    Sources,
+    View,
+    unknown,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     VALUE,
     Over,
     body_of,
@@ -23,21 +41,6 @@ from fedkg_compiler.frontends.fkg.binding.name_lookup import (
     pattern_variables,
     variables_in,
 )
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import (
-    Cell,
-    Environment,
-    Row,
-    Solved,
-    unknown,
-)
-from fedkg_compiler.frontends.fkg.binding.quantifiers import (
-    entity_cell,
-    fresh,
-    in_one_unit,
-    term_cell,
-)
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading, Readings, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, InClass, Pattern, Variable
 from fedkg_compiler.graph.graph_terms import RdfTerm
 

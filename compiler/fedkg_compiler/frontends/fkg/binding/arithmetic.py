@@ -1,21 +1,36 @@
-"""Arithmetic with units: what may be added, multiplied and compared, and the conversions that it
-needs.
+"""Arithmetic and comparisons with units: what may be added, multiplied and compared, the
+conversions that it needs, and the formula of one comparison.
 
 Terms keep the order in which they are written; a conversion is one multiplication (or division,
-where that is the exact form) and, for
-units with an offset, one addition. Values in the same unit need none.
+where that is the exact form) and, for units with an offset, one addition. Values in the same unit
+need none.
+
+Letter: R rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Negate, Power, Product, Quotient, Slot, Sum, Term, everywhere
+from fedkg.pack import (
+    CategoryIs,
+    Compare,
+    Negate,
+    Power,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+)
+from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import MAX_EXPONENT, UnitProblem, parse_unit
 from fedkg.units.unit import (
     ENERGY,
@@ -32,8 +47,8 @@ from fedkg.units.unit import (
     times,
 )
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
+from fedkg_compiler.ir import Book, RowBuilder
 
 _ANGLES = {"deg", "degree", "degrees", "°"}
 
@@ -128,7 +143,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     if one is None or two is None:
         return
     for value, other in ((a, two), (b, one)):
-        if isinstance(value, Moving) and value.told is not None:
+        if isinstance(value, Moving) and value.unit_place is not None:
             message = (
                 f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, the unit that"
                 " another comparison implies"
@@ -144,7 +159,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "declare the unit of the column",
                 (
                     Related(
-                        span=value.told,
+                        span=value.unit_place,
                         message=(
                             f"taken to be in {_describe_unit(value.unit)} here"
                             if value.unit and value.unit != other
@@ -480,3 +495,69 @@ def join_product(left: Term, right: Term) -> Term:
         if isinstance(left, Product)
         else Product(args=(left, right))
     )
+
+
+Operator = Literal["le", "lt", "eq", "ne"]
+_OPERATORS: dict[str, tuple[Operator, bool]] = {
+    "<=": ("le", False),
+    "<": ("lt", False),
+    ">=": ("le", True),
+    ">": ("lt", True),
+    "==": ("eq", False),
+    "!=": ("ne", False),
+}
+"""The pack's comparison, and whether the sides change places."""
+HOLDS: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
+    "<=": np.less_equal,
+    "<": np.less,
+    ">=": np.greater_equal,
+    ">": np.greater,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+"""Of numbers that are known. `Any`: numbers, or arrays of them."""
+MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
+"""The operator when the sides change places."""
+
+
+def compare(
+    operator: str, left: Term, right: Term, tolerance: Term | None, rows: RowBuilder
+) -> Compare:
+    """``left operator right``; its scale is 1 until the pass `set_scales`."""
+    op, swapped = _OPERATORS[operator]
+    if swapped:
+        left, right = right, left
+    return Compare(
+        op=op, left=left, right=right, tolerance=tolerance, scale=rows.param(np.array(1.0)).index
+    )
+
+
+def truth_compared(
+    operator: str, term: Term, limits: NDArray[np.float64], rows: RowBuilder, book: Book
+) -> CategoryIs | None:
+    """``term operator limit`` as a question of yes or no, where the term is a column of truth
+    values; None where it asks for a number.
+
+    ``valve >= 0.5`` asks whether it is true. As a comparison it would have a margin of half a unit,
+    which cuts off that of what it guards.
+    """
+    if not isinstance(term, Slot) or any(
+        book.columns[column].type != "boolean" for column in rows.slots[term.index].columns.tolist()
+    ):
+        return None
+    wanted = truth_wanted(operator, limits)
+    return None if wanted is None else is_truth(term, wanted, rows)
+
+
+def truth_wanted(operator: str, limits: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Which of true (1) and false (0) alone keeps ``truth operator limit``, bool [R]; None where
+    for some row both do, or neither.
+    """
+    of_false, of_true = (HOLDS[operator](value, limits) for value in (0.0, 1.0))
+    return of_true if of_true.size and bool((of_true != of_false).all()) else None
+
+
+def is_truth(slot: Slot, wanted: NDArray[np.bool_], rows: RowBuilder) -> CategoryIs:
+    """Whether the column of truth values in a slot is what each row wants, bool [R]."""
+    texts = tuple(TRUTHS[int(one)] for one in wanted)
+    return CategoryIs(slot=slot.index, param=rows.codes(rows.slots[slot.index].columns, texts))

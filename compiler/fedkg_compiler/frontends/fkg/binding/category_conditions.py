@@ -1,5 +1,7 @@
 """``grade is D``, ``variant is ?p``: classes that the model predicts, and categories in the data.
 
+``past grade is A`` reads the class that was observed one step earlier, of a label too.
+
 Letter: R rows.
 """
 
@@ -15,22 +17,29 @@ from fedkg.pack import CategoryIs, ClassIn, Formula, Not, Or, Sum
 from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
-from fedkg_compiler.column_registry import BookColumn
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.bound_values import Moving, Value
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import is_truth
-from fedkg_compiler.frontends.fkg.binding.name_lookup import variables_of
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredLabel
+from fedkg_compiler.frontends.fkg.binding.arithmetic import is_truth
+from fedkg_compiler.frontends.fkg.binding.past_values import one_step_back
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    DeclaredLabel,
+    Moving,
+    Place,
+    Reading,
+    Readings,
+    Scope,
+    Value,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_of
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,
     Expression,
     IsClass,
     Membership,
+    Past,
     Reference,
     Word,
 )
+from fedkg_compiler.ir import BookColumn
 
 
 def is_class(node: IsClass, scope: Scope) -> Formula | None:
@@ -297,4 +306,33 @@ def _score(label: DeclaredLabel, name: str) -> BookColumn:
         role="output",
         label=label.name,
         category=name,
+    )
+
+
+def past_class(node: IsClass | Membership, subject: Past, scope: Scope) -> Formula | None:
+    """The atom for ``past subject is value`` and ``past subject in values``."""
+    earlier = one_step_back(subject.span, scope)
+    if earlier is None:
+        return None
+    if isinstance(subject.arg, Reference) and subject.arg.name in scope.names.labels:
+        earlier = _as_data(subject.arg.name, earlier)
+    if isinstance(node, IsClass):
+        return is_class(replace(node, subject=subject.arg), earlier)
+    return membership(replace(node, subject=subject.arg), earlier)
+
+
+def _as_data(name: str, scope: Scope) -> Scope:
+    """The scope in which a label is a column of categories: what was observed, not what is
+    predicted.
+    """
+    label = scope.names.labels[name]
+    column = scope.book.column(BookColumn(name=f"{name} (history)", source=label.column))
+    reading = Reading(name=name, places=(Place(column=column),) * scope.rows.count)
+    labels = {other: entry for other, entry in scope.names.labels.items() if other != name}
+    return replace(
+        scope,
+        names=replace(scope.names, labels=labels),
+        readings=Readings(
+            found={**scope.readings.found, (name, ""): reading}, headers=scope.readings.headers
+        ),
     )

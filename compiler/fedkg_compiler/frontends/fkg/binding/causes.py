@@ -11,9 +11,8 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
 from fedkg_compiler.frontends.fkg.binding.declarations import seconds
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import client_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Environment, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Cause, Word
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 

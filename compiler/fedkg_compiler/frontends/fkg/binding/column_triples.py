@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.graph.graph import Graph, Resource
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDF, SOSA
 

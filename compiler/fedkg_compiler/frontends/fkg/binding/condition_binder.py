@@ -13,18 +13,22 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.frontends.fkg.binding.aggregates import over_members
-from fedkg_compiler.frontends.fkg.binding.arithmetic import in_unit, mismatch, term_of
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.frontends.fkg.binding.category_conditions import is_class, membership
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import (
+from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     MIRRORED,
     compare,
+    in_unit,
+    mismatch,
+    term_of,
     truth_compared,
+)
+from fedkg_compiler.frontends.fkg.binding.category_conditions import (
+    is_class,
+    membership,
+    past_class,
 )
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.monotone import monotone
-from fedkg_compiler.frontends.fkg.binding.past_class import past_class
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
 from fedkg_compiler.frontends.fkg.binding.temporal import (
     at_edge,
     becomes,
@@ -155,38 +159,23 @@ def _equivalence(node: Equivalence, scope: Scope) -> Formula | None:
 
 def comparison(node: Comparison, scope: Scope) -> Formula | None:
     """``a <= b < c +/- t``: one comparison for each neighbouring pair, all in one unit."""
-    values = [bind(operand, scope) for operand in node.operands]
-    tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
-    known = _as_differences([value for value in values if value is not None])
-    if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
+    bound = _bind_sides(node, scope)
+    if bound is None:
         return None
-    unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
-    if (
-        unit is not None
-        and any(value.unit is not None for value in known)
-        and not _comparable(known, unit, scope)
-    ):
-        return None
-    slack = None
-    if tolerance is not None:
-        slack = _tolerance(tolerance, unit, scope)
-        if slack is None:
-            return None
+    values, unit, tolerance = bound
     if unit is None:
         scope.book.compare_bare(
-            [columns for value in known if isinstance(value, Moving) for columns in value.bare],
+            [columns for value in values if isinstance(value, Moving) for columns in value.bare],
             node.span,
         )
-    _ask_about_gauges(known, unit, scope)
-    sides = [in_unit(value, unit, scope) for value in known]
+    _ask_about_gauges(values, unit, scope)
+    sides = [in_unit(value, unit, scope) for value in values]
     if tolerance is None:
         _never(node, sides, scope)
-    if (
-        len(sides) == 2
-        and slack is None
-        and (asked := _truth(sides[0], node.operators[0].text, sides[1], scope)) is not None
-    ):
-        return asked
+        if len(sides) == 2:
+            asked = _truth(sides[0], node.operators[0].text, sides[1], scope)
+            if asked is not None:
+                return asked
     scope.compared.append(unit.step().text if unit else "")
     terms = [term_of(side, scope) for side in sides]
     formulas = []
@@ -194,8 +183,29 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
         left, right = terms[i], terms[i + 1]
         if left is None or right is None:
             return None
-        formulas.append(compare(operator.text, left, right, slack, scope.rows))
+        formulas.append(compare(operator.text, left, right, tolerance, scope.rows))
     return formulas[0] if len(formulas) == 1 else And(args=tuple(formulas))
+
+
+def _bind_sides(
+    node: Comparison, scope: Scope
+) -> tuple[list[Value], Unit | None, Term | None] | None:
+    """The compared values, the unit of the comparison, and the tolerance in it; None if something
+    is wrong, which has been reported.
+    """
+    values = [bind(operand, scope) for operand in node.operands]
+    tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
+    known = _as_differences([value for value in values if value is not None])
+    if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
+        return None
+    unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
+    has_units = any(value.unit is not None for value in known)
+    if unit is not None and has_units and not _comparable(known, unit, scope):
+        return None
+    if tolerance is None:
+        return known, unit, None
+    slack = _tolerance(tolerance, unit, scope)
+    return None if slack is None else (known, unit, slack)
 
 
 def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | None:

@@ -1,41 +1,52 @@
 """Gathers what the statements of all files declare: signals, labels, prefixes, the timeline, the
 rules.
+
+A constant is made of numbers, functions and constants that are declared before it. It is replaced
+on the syntax tree, so it may stand wherever a number may: in comparisons, tolerances, windows.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, assert_never
+from typing import Any, Literal, TypeVar, assert_never, cast, get_args
 
-from fedkg._internal.name_matching import Suggestion, distance, normalise_header
+from fedkg._internal.name_matching import Suggestion, did_you_mean, distance, normalise_header
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.frontends.fkg.binding.constants import with_constants
-from fedkg_compiler.frontends.fkg.binding.symbol_table import (
+from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
+from fedkg_compiler.frontends.fkg.binding.scope import (
     DeclaredLabel,
     DeclaredSignal,
     FileRule,
     Names,
 )
+from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
 from fedkg_compiler.frontends.fkg.binding.templates import check_templates
+from fedkg_compiler.frontends.fkg.syntax.parser import MAX_TERMS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Apply,
+    Arithmetic,
     Cause,
     Constant,
     Example,
+    Expression,
     Infer,
     KeepSet,
     Label,
     Load,
+    Negative,
     PredictKnowledge,
     Prefix,
     Quantity,
+    Raised,
     RangeKnowledge,
+    Reference,
     RowsAre,
     Rule,
     RuleFile,
@@ -43,10 +54,104 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Statement,
     Template,
     Timeline,
+    Tree,
     Use,
     Word,
 )
 from fedkg_compiler.ir import Timing
+
+
+def with_constants(
+    files: Sequence[RuleFile], names: Names, problems: Problems
+) -> Sequence[RuleFile]:
+    """The files with each constant replaced by its value; wrong constants are reported."""
+    values: dict[str, Expression] = {}
+    columns = {
+        statement.head.name.text if isinstance(statement, Signal) else statement.name.text
+        for file in files
+        for statement in file.statements
+        if isinstance(statement, Signal | Label)
+    }
+    for file in files:
+        for statement in file.statements:
+            if (
+                not isinstance(statement, Constant)
+                or statement.name.text in columns | values.keys()
+            ):
+                continue
+            value = _value(statement, values, problems)
+            if value is None:
+                names.broken.add(statement.name.text)
+            else:
+                values[statement.name.text] = value
+    if not values:
+        return files
+    return [
+        replace(file, statements=tuple(_replaced(one, values) for one in file.statements))
+        for file in files
+    ]
+
+
+def _value(
+    statement: Constant, earlier: Mapping[str, Expression], problems: Problems
+) -> Expression | None:
+    """The value of a constant without names; None if it is wrong, which is reported."""
+    value: Expression = _replaced(statement.value, earlier)
+    name = statement.name.text
+    parts = trees_in(value)
+    for part in parts:
+        match part:
+            case Quantity() | Negative() | Arithmetic() | Raised() | Word():
+                continue
+            case Reference(name="pi", quoted=False):
+                continue
+            case Apply(name=function) if function.text in FUNCTIONS:
+                continue
+            case Reference(name=other, quoted=False):
+                message = f"`{other}` is not a constant that is declared before `{name}`"
+                advice = did_you_mean(
+                    other, earlier, "use numbers and earlier constants; a rule can read signals"
+                )
+            case _:
+                message = f"the constant `{name}` is not made of numbers alone"
+                advice = "use numbers and earlier constants: constant NAME = 2.5 bar"
+        problems.error("FKG296", part.span, message, advice)
+        return None
+    if len(parts) > MAX_TERMS:
+        message = (
+            f"the constant `{name}` has more than {MAX_TERMS} parts when earlier constants are"
+            " written out"
+        )
+        problems.error("FKG261", statement.value.span, message, "write its value as a number")
+        return None
+    return value
+
+
+def _replaced(node: Any, values: Mapping[str, Expression]) -> Any:
+    """A node, a tuple of nodes or a plain value (`Any`), with the values of constants in place of
+    their names.
+
+    The parameters of a template hide constants with the same name.
+    """
+    if isinstance(node, tuple):
+        return tuple(_replaced(item, values) for item in node)
+    if not isinstance(node, Tree):
+        return node
+    match node:
+        case Reference(name=name, quoted=False) if name in values:
+            return replace(values[name], span=node.span)
+        case Template():
+            parameters = {word.text for word in node.parameters}
+            values = {name: value for name, value in values.items() if name not in parameters}
+        case _:
+            pass
+    changed = {
+        name: _replaced(value, values)
+        for name in node.__dataclass_fields__
+        if isinstance(value := getattr(node, name), Tree | tuple) and name != "span"
+    }
+    return replace(node, **changed)
+
 
 Named = TypeVar("Named", KeepSet, Cause, RangeKnowledge | PredictKnowledge)
 
@@ -57,6 +162,14 @@ Properties = dict[Span, str | None]
 """IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know
 them.
 """
+
+
+COMMAND_LINE = Span(file="", line=1, column=1, end_line=1, end_column=1)
+"""The place of diagnostics about the command line."""
+
+ScopeName = Literal["public", "server", "client"]
+
+Scoped = FileRule | Infer | KeepSet | RangeKnowledge | PredictKnowledge
 
 
 def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> None:
@@ -98,28 +211,7 @@ def gather(
                     if _is_new(statement, statement.head.name, first, problems):
                         _signal(statement, properties, names, problems)
                 case Label():
-                    if not statement.classes:
-                        names.broken.add(statement.name.text)
-                    elif _is_new(statement, statement.name, first, problems):
-                        names.labels[statement.name.text] = DeclaredLabel(
-                            name=statement.name.text,
-                            classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
-                            column=(
-                                statement.column.text if statement.column else statement.name.text
-                            ),
-                            place=statement.name.span,
-                        )
-                        if len(statement.classes) == 1:
-                            message = (
-                                f"the label `{statement.name.text}` has one class: nothing is left"
-                                " to predict"
-                            )
-                            problems.error(
-                                "FKG229",
-                                statement.name.span,
-                                message,
-                                "name all classes: classes A, B, C",
-                            )
+                    _label(statement, first, names, problems)
                 case Constant():
                     _is_new(statement, statement.name, first, problems)
                 case Rule():
@@ -151,6 +243,28 @@ def gather(
     _unlike_their_headers(names, problems)
     if names.templates:
         check_templates(names, problems)
+
+
+def _label(statement: Label, first: dict[str, Statement], names: Names, problems: Problems) -> None:
+    name = statement.name.text
+    if not statement.classes:
+        names.broken.add(name)
+        return
+    if not _is_new(statement, statement.name, first, problems):
+        return
+    names.labels[name] = DeclaredLabel(
+        name=name,
+        classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
+        column=statement.column.text if statement.column else name,
+        place=statement.name.span,
+    )
+    if len(statement.classes) == 1:
+        problems.error(
+            "FKG229",
+            statement.name.span,
+            f"the label `{name}` has one class: nothing is left to predict",
+            "name all classes: classes A, B, C",
+        )
 
 
 def _one_unit_each(names: Names, problems: Problems) -> None:
@@ -187,13 +301,21 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
     noted.
     """
     for signal in names.signals.values():
-        told = None if signal.column is None or signal.unit is None else header_unit(signal.column)
-        if told is None or signal.unit is None or not same_dimension(told, signal.unit):
+        header = (
+            None if signal.column is None or signal.unit is None else header_unit(signal.column)
+        )
+        if header is None or signal.unit is None or not same_dimension(header, signal.unit):
             continue
-        factor = conversion(told, signal.unit).one(2.0) - conversion(told, signal.unit).one(1.0)
-        scale = {told.text, signal.unit.text} & {"K", "degC", "°C", "degF", "°F"}  # different zero
+        factor = conversion(header, signal.unit).one(2.0) - conversion(header, signal.unit).one(1.0)
+        scale = {header.text, signal.unit.text} & {
+            "K",
+            "degC",
+            "°C",
+            "degF",
+            "°F",
+        }  # different zero
         if math.isclose(factor, 1.0) and (
-            not scale or conversion(told, signal.unit).one(0.0) == 0.0
+            not scale or conversion(header, signal.unit).one(0.0) == 0.0
         ):
             continue
         if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
@@ -202,8 +324,8 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
             "FKG242",
             signal.place,
             f"`{signal.name}` is declared in {signal.unit.text}, but the header of its column says"
-            f" {told.text}; fedkg reads its cells in {signal.unit.text}",
-            f"if the header is right, declare the signal `in {told.text}`",
+            f" {header.text}; fedkg reads its cells in {signal.unit.text}",
+            f"if the header is right, declare the signal `in {header.text}`",
         )
 
 
@@ -484,3 +606,66 @@ def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float
         )
         return None
     return found
+
+
+def in_scope(names: Names, problems: Problems) -> None:
+    """Leave out the statements that this pack is not for: those of clients in a public pack, all
+    others in a private one.
+
+    If a public pack leaves some out, a note explains how to compile them.
+    """
+    everything: list[Scoped] = [*names.rules, *names.infers, *names.sets, *names.knowledge]
+    private = [statement for statement in everything if _scope(statement) == "client"]
+    names.rules = [rule for rule in names.rules if (_scope(rule) == "client") == bool(names.client)]
+    names.infers = [
+        infer for infer in names.infers if (_scope(infer) == "client") == bool(names.client)
+    ]
+    names.sets = [kept for kept in names.sets if (_scope(kept) == "client") == bool(names.client)]
+    names.knowledge = [
+        model for model in names.knowledge if (_scope(model) == "client") == bool(names.client)
+    ]
+    names.left_out = {
+        _name(statement)
+        for statement in everything
+        if (_scope(statement) == "client") != bool(names.client)
+    }
+    if names.client:
+        names.causes, names.loads = [], []
+        if not private:
+            message = "no statement has the scope `client`: there is nothing for a private pack"
+            problems.error(
+                "FKG286",
+                COMMAND_LINE,
+                message,
+                "write `scope client` behind the names of rules that are a site's own business",
+            )
+    elif private:
+        first = private[0]
+        word = first.rule.scope if isinstance(first, FileRule) else first.scope
+        what = "one statement is" if len(private) == 1 else f"{len(private)} statements are"
+        problems.info(
+            "FKG287",
+            word.span if isinstance(word, Word) else COMMAND_LINE,
+            f"{what} for clients and not in this pack",
+            "at each site, with its own graph: fedkg compile RULES GRAPH --client NAME -o"
+            " NAME.fkgpack",
+        )
+
+
+def _name(statement: Scoped) -> str:
+    return statement.rule.name.text if isinstance(statement, FileRule) else statement.name.text
+
+
+def _scope(statement: Scoped) -> ScopeName:
+    return scope_of(statement.rule.scope if isinstance(statement, FileRule) else statement.scope)
+
+
+def scope_of(word: Word | None) -> ScopeName:
+    """The scope that a statement names; public where it names none, or one that there is not, which
+    has been said.
+    """
+    return (
+        cast(ScopeName, word.text)
+        if word is not None and word.text in get_args(ScopeName)
+        else "public"
+    )

@@ -28,25 +28,36 @@ from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     raise_to,
     term_of,
 )
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.frontends.fkg.binding.category_conditions import probability
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
-from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined
-from fedkg_compiler.frontends.fkg.binding.name_lookup import is_probability, names_in, variables_of
 from fedkg_compiler.frontends.fkg.binding.past_values import history, past
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Place, Reading
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Fixed,
+    Mined,
+    Moving,
+    Place,
+    Reading,
+    Scope,
+    Value,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    is_probability,
+    names_in,
+    strange_unit,
+    variables_of,
+)
 from fedkg_compiler.frontends.fkg.binding.time_reductions import over_time
-from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
 from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,
+    Ago,
     Apply,
     Arithmetic,
     Expression,
     Negative,
+    Operator,
     OverTime,
     Past,
     Quantity,
@@ -55,7 +66,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Tree,
     Variable,
 )
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago, Operator
 from fedkg_compiler.graph.graph_terms import local_name
 
 
@@ -222,16 +232,17 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
         (reading.places[0].stored, reading.places[0].rule_unit) if reading.places else (None, None)
     )
     if stored is None:
-        told = [
+        units = [
             unit
             for column in columns.tolist()
             if (unit := scope.book.compared_unit(column)) is not None
         ]
-        if told:
-            scope.book.tell_unit((columns,), told[0], span, scope.problems)
-            stored = told[0]
-    told_at = next(
-        (at for column in columns.tolist() if (at := scope.book.told_at(column)) is not None), None
+        if units:
+            scope.book.tell_unit((columns,), units[0], span, scope.problems)
+            stored = units[0]
+    unit_place = next(
+        (at for column in columns.tolist() if (at := scope.book.unit_place(column)) is not None),
+        None,
     )
     slot = scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role)
     value = Moving(
@@ -239,7 +250,7 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
         unit=stored,
         span=span,
         plain=True,
-        told=told_at,
+        unit_place=unit_place,
         bare=() if stored else (columns,),
     )
     converted = in_unit(value, rule_unit, scope)
@@ -317,9 +328,9 @@ def _mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
         return None
     found.values.append(span)
     columns = np.array([found.column], dtype=np.int64)
-    unit, told = scope.book.compared_unit(found.column), scope.book.told_at(found.column)
+    unit, place = scope.book.compared_unit(found.column), scope.book.unit_place(found.column)
     return Moving(
-        term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,)
+        term=found.param, unit=unit, span=span, unit_place=place, bare=() if unit else (columns,)
     )
 
 
@@ -391,8 +402,8 @@ def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Movin
     )
     if target is None:
         return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
-    told = [_table_unit(place, target, span, scope) for place in places]
-    for i, unit in enumerate(told):
+    units = [_table_unit(place, target, span, scope) for place in places]
+    for i, unit in enumerate(units):
         if not same_dimension(unit, target):
             scope.problems.error(
                 "FKG278",
@@ -411,7 +422,7 @@ def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Movin
                 ),
             )
             return None
-    changes = [SAME if unit == target else conversion(unit, target) for unit in told]
+    changes = [SAME if unit == target else conversion(unit, target) for unit in units]
     term = slot
     if any(change.factor != 1 or change.turns for change in changes):
         term = join_product(term, scope.rows.param(np.array([change.scale for change in changes])))

@@ -16,16 +16,22 @@ from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.arithmetic import in_unit
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
+from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
-from fedkg_compiler.frontends.fkg.binding.name_lookup import names_in, variables_in
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import client_of, scope_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
+from fedkg_compiler.frontends.fkg.binding.private_pack_scope import client_of
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Readings, Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Environment,
+    Fixed,
+    Names,
+    Readings,
+    Scope,
+    Sources,
+    View,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import names_in, variables_in
 from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.ir import RowBuilder
@@ -64,7 +70,11 @@ def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | 
     problems = sources.problems
     target = _target(statement.target, sources.names, problems)
     shape = _shape(statement.call.name, problems)
-    environment = quantify(statement.quantifier, sources, sheets)
+    environment = (
+        Environment(rows=1)
+        if statement.quantifier is None
+        else quantify(statement.quantifier, sources, sheets)
+    )
     arguments = None if shape is None else _arguments(statement, shape, problems)
     if arguments is None or shape is None or target is None or not environment.known:
         return None

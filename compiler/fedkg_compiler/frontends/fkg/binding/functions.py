@@ -21,8 +21,7 @@ from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     value_advice,
     zero_of,
 )
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply
 
 Array = NDArray[np.float64]

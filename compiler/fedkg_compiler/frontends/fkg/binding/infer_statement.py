@@ -17,13 +17,17 @@ from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.formulas.intervals import declared_spans, interval
 from fedkg_compiler.formulas.relaxation_direction import direction, slope
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
+from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
-from fedkg_compiler.frontends.fkg.binding.mined_parameters import Mined, mined
-from fedkg_compiler.frontends.fkg.binding.name_lookup import look_up, names_in
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Environment,
+    Mined,
+    Scope,
+    Sources,
+    View,
+    mined,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import look_up, names_in
 from fedkg_compiler.frontends.fkg.binding.templates import call_template
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, Condition, Infer, Variable
 from fedkg_compiler.ir import BoundRows, Program, RowBuilder

@@ -20,7 +20,7 @@ from typing import Literal
 from fedkg._internal.name_matching import Suggestion, did_you_mean
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.binding.scope import Names
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse_bytes
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule, Statement, Use, Word
 from fedkg_compiler.input_tracking import find, read_bytes

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from fedkg_compiler.frontends.fkg.binding.name_lookup import (
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     body_of,
     names_in,
     pattern_variables,

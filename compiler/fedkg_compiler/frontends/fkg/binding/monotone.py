@@ -9,13 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.pack import Formula, Slot, atoms, subterms
-from fedkg_compiler.column_registry import BookView
-from fedkg_compiler.frontends.fkg.binding.arithmetic import term_of
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import compare
+from fedkg_compiler.frontends.fkg.binding.arithmetic import compare, term_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Monotone
+from fedkg_compiler.ir import BookView
 
 STEP = 1 / 20
 """By how much of its declared span a feature is raised."""

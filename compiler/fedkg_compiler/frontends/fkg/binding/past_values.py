@@ -8,13 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg_compiler.column_registry import Book, BookView
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Value
-from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Reading
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Reading, Scope, Value, View, in_time
 from fedkg_compiler.frontends.fkg.syntax.tree import Past
+from fedkg_compiler.ir import Book, BookView
 
 
 def past(node: Past, scope: Scope) -> Value | None:

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, cast, get_args
 
 from fedkg.pack.manifest import Source
-from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule, Names
-from fedkg_compiler.frontends.fkg.syntax.tree import (
-    Infer,
-    KeepSet,
-    PredictKnowledge,
-    RangeKnowledge,
-    Word,
-)
+from fedkg_compiler.frontends.fkg.binding.declarations import COMMAND_LINE
+from fedkg_compiler.frontends.fkg.binding.scope import Environment, Sources
 from fedkg_compiler.graph.graph_terms import Iri
 from fedkg_compiler.graph.graph_terms import Literal as RdfLiteral
 from fedkg_compiler.graph.standard_vocabularies import FKG
 
-NOWHERE = Span(file="", line=1, column=1, end_line=1, end_column=1)
-"""The place of diagnostics about the command line."""
-
 EVERYBODYS = ("rules", "query", "ontology")
 """The kinds of files that all of a federation has."""
-
-ScopeName = Literal["public", "server", "client"]
-Scoped = FileRule | Infer | KeepSet | RangeKnowledge | PredictKnowledge
 
 
 def client_of(iri: str, sources: Sources) -> str:
@@ -41,69 +24,6 @@ def client_of(iri: str, sources: Sources) -> str:
     if plain or names:
         return (plain or names)[0]
     return iri if sources.graph is None else sources.graph.label_of(iri)
-
-
-def in_scope(names: Names, problems: Problems) -> None:
-    """Leave out the statements that this pack is not for: those of clients in a public pack, all
-    others in a private one.
-
-    If a public pack leaves some out, a note explains how to compile them.
-    """
-    everything: list[Scoped] = [*names.rules, *names.infers, *names.sets, *names.knowledge]
-    private = [statement for statement in everything if _scope(statement) == "client"]
-    names.rules = [rule for rule in names.rules if (_scope(rule) == "client") == bool(names.client)]
-    names.infers = [
-        infer for infer in names.infers if (_scope(infer) == "client") == bool(names.client)
-    ]
-    names.sets = [kept for kept in names.sets if (_scope(kept) == "client") == bool(names.client)]
-    names.knowledge = [
-        model for model in names.knowledge if (_scope(model) == "client") == bool(names.client)
-    ]
-    names.left_out = {
-        _name(statement)
-        for statement in everything
-        if (_scope(statement) == "client") != bool(names.client)
-    }
-    if names.client:
-        names.causes, names.loads = [], []
-        if not private:
-            message = "no statement has the scope `client`: there is nothing for a private pack"
-            problems.error(
-                "FKG286",
-                NOWHERE,
-                message,
-                "write `scope client` behind the names of rules that are a site's own business",
-            )
-    elif private:
-        first = private[0]
-        word = first.rule.scope if isinstance(first, FileRule) else first.scope
-        what = "one statement is" if len(private) == 1 else f"{len(private)} statements are"
-        problems.info(
-            "FKG287",
-            word.span if isinstance(word, Word) else NOWHERE,
-            f"{what} for clients and not in this pack",
-            "at each site, with its own graph: fedkg compile RULES GRAPH --client NAME -o"
-            " NAME.fkgpack",
-        )
-
-
-def _name(statement: Scoped) -> str:
-    return statement.rule.name.text if isinstance(statement, FileRule) else statement.name.text
-
-
-def _scope(statement: Scoped) -> ScopeName:
-    return scope_of(statement.rule.scope if isinstance(statement, FileRule) else statement.scope)
-
-
-def scope_of(word: Word | None) -> ScopeName:
-    """The scope that a statement names; public where it names none, or one that there is not, which
-    has been said.
-    """
-    return (
-        cast(ScopeName, word.text)
-        if word is not None and word.text in get_args(ScopeName)
-        else "public"
-    )
 
 
 def check_client(sources: Sources) -> None:
@@ -120,7 +40,7 @@ def check_client(sources: Sources) -> None:
     if ownership.clients:  # the names of other clients are not shown
         advice = "it is written as `fkg:client` gives it in the graph, in upper and lower case"
     sources.problems.error(
-        "FKG288", NOWHERE, f"nothing in the graph belongs to the client `{client}`", advice
+        "FKG288", COMMAND_LINE, f"nothing in the graph belongs to the client `{client}`", advice
     )
 
 

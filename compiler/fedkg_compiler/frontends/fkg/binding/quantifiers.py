@@ -14,8 +14,7 @@ from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.private_pack_scope import owned
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment, unknown
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
+from fedkg_compiler.frontends.fkg.binding.scope import Cell, Environment, Sources, unknown
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -30,13 +29,8 @@ from fedkg_compiler.graph.standard_vocabularies import OWL, RDFS
 from fedkg_compiler.input_tracking import read_bytes
 
 
-def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) -> Environment:
-    """The solutions of a quantifier; one without variables where a rule has none.
-
-    Args:
-    """
-    if quantifier is None:
-        return Environment(rows=1, cells={})
+def quantify(quantifier: Quantifier, sources: Sources, sheets: Sheets) -> Environment:
+    """The solutions of a quantifier."""
     variables = [word.text for word in quantifier.variables]
     source = quantifier.source
     if len(set(variables)) < len(variables):  # said by the parser
@@ -268,12 +262,12 @@ FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
 
 
 def note_unused(
-    quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems
+    quantifier: Quantifier, environment: Environment, used: set[str], problems: Problems
 ) -> None:
     """Tell of variables on which nothing depends: the rule does not read them, and they select no
     table rows.
     """
-    for word in quantifier.variables if quantifier is not None else ():
+    for word in quantifier.variables:
         selects = any(
             cell is not None and cell.key is not None
             for cell in environment.cells.get(word.text, ())

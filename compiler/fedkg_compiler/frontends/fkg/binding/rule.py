@@ -15,21 +15,28 @@ import numpy as np
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
+from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
-from fedkg_compiler.frontends.fkg.binding.name_lookup import (
+from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Environment,
+    FileRule,
+    First,
+    Place,
+    Readings,
+    Scope,
+    Sources,
+    View,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     VALUE,
     look_up,
     names_in,
     trees_in,
     variables_in,
 )
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import scope_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
-from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, View
-from fedkg_compiler.frontends.fkg.binding.signal_columns import First, Place, Readings, Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import FileRule
 from fedkg_compiler.frontends.fkg.binding.templates import expand
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
@@ -63,14 +70,19 @@ def bind_rule(
         whole = expanded
     rule = replace(rule, rule=replace(rule.rule, formula=_without_top_always(whole)))
     tree = rule.rule
-    environment = quantify(tree.quantifier, sources, sheets)
+    environment = (
+        Environment(rows=1)
+        if tree.quantifier is None
+        else quantify(tree.quantifier, sources, sheets)
+    )
     if not any(
         isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)
     ):
         environment = environment.in_its_units()
     readings = look_up(tree.formula, environment, sources)
     numbers, used = variables_in(tree.formula)
-    note_unused(tree.quantifier, environment, used, problems)
+    if tree.quantifier is not None:
+        note_unused(tree.quantifier, environment, used, problems)
     if not environment.known:
         if rule.file.file in sources.names.library:
             return []
@@ -84,34 +96,14 @@ def bind_rule(
     sources.firsts.setdefault(
         tree.name.text, First(rule=rule, environment=environment.take([complete]))
     )
-    bound = []
+    bound: list[BoundRows] = []
     for rows in _groups(environment, readings, numbers, missing):
         formula: Condition | None = tree.formula
         if missing[rows[0]]:
             formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
             continue
-        part = bind_part(
-            rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits
-        )
-        if part is not None:
-            bound.append(part)
-        elif rule.file.file in sources.names.library:
-            # A note (FKG542) names members without a column. The rule holds for the other entities.
-            alone = (
-                bind_part(
-                    rule,
-                    formula,
-                    environment.take([row]),
-                    readings.take([row]),
-                    sources,
-                    permits=permits,
-                )
-                for row in rows
-            )
-            bound += [part for part in alone if part is not None]
-        else:
-            assert problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
+        bound += _bind_group(rule, formula, environment, readings, rows, sources, permits=permits)
     if any(not part.rows.slots_read() for part in bound):
         message = f"the rule `{tree.name.text}` reads no signal"
         problems.error(
@@ -119,6 +111,37 @@ def bind_rule(
         )
         return []
     return bound
+
+
+def _bind_group(
+    rule: FileRule,
+    formula: Condition,
+    environment: Environment,
+    readings: Readings,
+    rows: Sequence[int],
+    sources: Sources,
+    *,
+    permits: bool,
+) -> list[BoundRows]:
+    """Rows that agree in their units, bound together; row by row for a rule of the library of which
+    some cannot be bound.
+    """
+
+    def bind_rows(some: Sequence[int]) -> list[BoundRows]:
+        part = bind_part(
+            rule, formula, environment.take(some), readings.take(some), sources, permits=permits
+        )
+        return [] if part is None else [part]
+
+    together = bind_rows(rows)
+    if together:
+        return together
+    if rule.file.file in sources.names.library:
+        # A note (FKG542) names members without a column. The rule holds for the other entities.
+        return [part for row in rows for part in bind_rows([row])]
+    name = rule.rule.name.text
+    assert sources.problems.failed, f"the rule `{name}` would be left out without a word"
+    return []
 
 
 def _without_top_always(condition: Condition) -> Condition:

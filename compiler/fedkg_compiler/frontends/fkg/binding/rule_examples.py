@@ -19,18 +19,21 @@ from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.banks import lower
-from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
-from fedkg_compiler.frontends.fkg.binding.name_lookup import VALUE, look_up
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment
 from fedkg_compiler.frontends.fkg.binding.rule import bind_part
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal, FileRule
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    DeclaredSignal,
+    Environment,
+    FileRule,
+    Sources,
+)
+from fedkg_compiler.frontends.fkg.binding.signal_columns import VALUE, look_up
 from fedkg_compiler.frontends.fkg.binding.template_examples import example_of_template
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Series
-from fedkg_compiler.ir import BoundRows, Program
+from fedkg_compiler.ir import Book, BoundRows, Program
 from fedkg_compiler.passes import run_passes
 
 FOREIGN = -2.0

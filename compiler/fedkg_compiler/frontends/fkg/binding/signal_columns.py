@@ -1,5 +1,5 @@
-"""Finds the table column of a signal: from its clause, from the graph, or by its own name; and of a
-family, entity by entity.
+"""Looks up every name of a formula once, for all rows of the quantifier: finds the table column of
+a signal from its clause, from the graph, or by its own name, and of a family entity by entity.
 
 A `Reading` is what a name in a formula reads for each row of the quantifier: the table column, its
 unit and the table rows it is about. A property of the graph is observed, so that it is read from
@@ -13,191 +13,391 @@ Letter: R rows of the environment.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedkg.pack import Role
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.column_registry import Book, BookColumn, ColumnType
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Cell, Environment, Solved
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal, FileRule, Names
-from fedkg_compiler.frontends.fkg.binding.unknown_units import strange_unit
+from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    NOWHERE,
+    Cell,
+    DeclaredSignal,
+    Environment,
+    Place,
+    Reading,
+    Readings,
+    Sources,
+)
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Aggregate,
+    Apply,
+    Condition,
+    Expression,
+    Head,
+    InClass,
+    IsClass,
+    Monotone,
+    OverMembers,
+    Pattern,
+    Reference,
+    Tree,
+    Variable,
+    Word,
+)
 from fedkg_compiler.graph.graph_terms import ColumnFact, local_name
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.ir import BookColumn, ColumnType, quoted
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph import Graph
 
+_IRI = re.compile(r"[A-Za-z][\w+.-]*:[^\s]+")
+
+
+def strange_unit(
+    problem: UnitProblem, text: str, given: str, graph: Graph | None
+) -> tuple[str, str]:
+    """Message and help for the unit `text`; `given` says who gives it: ``?limit comes in``, ``the
+    graph gives ... the unit``.
+    """
+    if _IRI.fullmatch(text):
+        near = None if graph is None else graph.nearest_unit(text)
+        advice = (
+            f"did you mean {near}?"
+            if near
+            else 'give the unit an `fkg:unitText` in the graph, as rule files write it: "N.m"'
+        )
+        return f"{given} <{text}>, and fedkg knows no unit with that IRI", advice
+    advice = problem.advice or "docs/reference/units.md lists the units"
+    return f"{given} `{text}`, which {problem.reason}", advice
+
 
 Key = tuple[str, str]
-"""Header and text that select the table rows."""
+VALUE = "value"
+"""``value(?x)``: the column that a text names, or that of a sensor; ``value(?property, ?x)``: that
+of an entity's property.
+"""
+
+PROBABILITY = "probability"
+"""``probability(grade, A, B)``: how likely a label is one of the classes."""
+
+OTHER_NAMES = {
+    "maximum": "max",
+    "minimum": "min",
+    "ln": "log",
+    "absolute": "abs",
+    "root": "sqrt",
+    "pow": "^",
+    "power": "^",
+    "ceiling": "ceil",
+}
+"""What functions are called elsewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What is read for one row.
+Over = Aggregate | OverMembers
+"""What ranges over members."""
 
-    Attributes:
-        column: id in the book; -1 if there is none (a diagnostic has been reported).
-        role: whether the column holds data (`input`) or a prediction of the model (`output`).
-        stored: the unit of the values in the table; None if no unit is known.
-        rule_unit: the unit that the rule uses for them; None if no unit is known.
-        key: header and text that select the table rows, or None for all rows.
-        shared: the column is that of a property, not of one entity: the rule's other entities
-            select the table rows.
+ENDLESS = frozenset({"inf", "infinity", "nan"})
+"""Numbers elsewhere that limit nothing."""
+
+
+def look_up(
+    formula: Condition | Expression, environment: Environment, sources: Sources
+) -> Readings:
+    """Return the readings of all names in a formula; report each problem at the first use."""
+    found: dict[Key, Reading | None] = {}
+    headers: dict[str, str] = {}
+    for node in names_in(formula):
+        match node:
+            case Reference(name="pi", quoted=False) if "pi" not in sources.names.signals:
+                pass  # the number
+            case Reference():
+                _enter(found, (node.name, ""), _plain(node, sources), environment)
+            case Apply():
+                _apply(node, environment, sources, found)
+            case Monotone(feature=Head() as feature):
+                if feature.variable is None:
+                    reference = Reference(
+                        span=feature.name.span, name=feature.name.text, quoted=feature.quoted
+                    )
+                    _enter(found, (reference.name, ""), _plain(reference, sources), environment)
+                else:
+                    arg = Variable(span=feature.variable.span, name=feature.variable.text)
+                    _apply(
+                        Apply(span=feature.span, name=feature.name, args=(arg,)),
+                        environment,
+                        sources,
+                        found,
+                    )
+            case _:
+                pass
+        if (
+            isinstance(node, Monotone)
+            and node.group is not None
+            and (header := _group_header(node.group, sources)) is not None
+        ):
+            headers[node.group.text] = header
+    return Readings(found=found, headers=headers)
+
+
+def _group_header(group: Word, sources: Sources) -> str | None:
+    """Return the header of the column after `per`: that of a signal or label, else the word."""
+    names, name = sources.names, group.text
+    if name in names.labels:
+        return names.labels[name].column
+    if name not in names.signals:
+        return None if name in names.broken else name
+    place = _plain(Reference(span=group.span, name=name), sources)
+    return (
+        None
+        if place is None or place.places[0].column < 0
+        else sources.book.columns[place.places[0].column].source
+    )
+
+
+def trees_in(node: Tree) -> list[Tree]:
+    """The node and every node inside it, those inside aggregates too."""
+    found = [node]
+    for part in node.parts():
+        found += trees_in(part)
+    return found
+
+
+def names_in(tree: Tree) -> list[Tree]:
+    """Yield the nodes of a formula, except those with a separate scope of names.
+
+    These are aggregates, conditions over members and probabilities.
     """
-
-    column: int
-    role: Role = "input"
-    stored: Unit | None = None
-    rule_unit: Unit | None = None
-    key: Key | None = None
-    shared: bool = False
+    found = [tree]
+    if not isinstance(tree, Over) and not is_probability(tree):
+        for part in tree.parts():
+            found += names_in(part)
+    return found
 
 
-NOWHERE = Place(column=-1)
+def _enter(
+    found: dict[Key, Reading | None], key: Key, reading: Reading | None, environment: Environment
+) -> None:
+    if key not in found:
+        found[key] = None if reading is None else reading.take([0] * environment.rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reading:
-    """What a name reads: [R] places."""
-
-    name: str
-    places: tuple[Place, ...]
-
-    @property
-    def role(self) -> Role:
-        """Whether it is data or a prediction: the same for all rows that are bound together."""
-        return self.places[0].role if self.places else "input"
-
-    @property
-    def columns(self) -> NDArray[np.int64]:
-        """Ids of the columns: [R]."""
-        return np.array([place.column for place in self.places], dtype=np.int64)
-
-    def take(self, rows: Sequence[int]) -> Reading:
-        """The reading of some of the rows."""
-        return replace(self, places=tuple(self.places[i] for i in rows))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
-    """The readings of one rule.
-
-    Attributes:
-        found: by name and variable ("" for a plain name); None where the name is wrong (that has
-            been said).
-        headers: of the columns after `per`, by name.
-    """
-
-    found: dict[tuple[str, str], Reading | None] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def get(self, name: str, variable: str = "") -> Reading | None:
-        """The reading of ``name(?variable)``."""
-        return self.found.get((name, variable))
-
-    def complete(self, labels: Container[str]) -> bool:
-        """Whether every name has a column in every row; labels have several columns and are looked
-        up at their use.
-        """
-        return all(
-            name in labels
-            if reading is None
-            else all(place.column >= 0 for place in reading.places)
-            for (name, _), reading in self.found.items()
-        )
-
-    def complete_at(self, row: int) -> bool:
-        """Whether every name has a column in one row."""
-        return all(
-            reading is None or reading.places[row].column >= 0 for reading in self.found.values()
-        )
-
-    def take(self, rows: Sequence[int]) -> Readings:
-        """The readings of some of the rows."""
-        found = {
-            key: None if reading is None else reading.take(rows)
-            for key, reading in self.found.items()
-        }
-        return Readings(found=found, headers=self.headers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class First:
-    """A rule as it is bound, with its templates written out, and the one row of its quantifier that
-    its examples are run on.
-    """
-
-    rule: FileRule
-    environment: Environment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """What names are looked up in; the graph is None where nothing asks for one.
-
-    Attributes:
-        names: the declarations of the rule files.
-        graph: the ontologies and graphs; None if no file asks for one.
-        book: the registry of table columns.
-        problems: collects the diagnostics.
-        texts: the texts of the rule files, by file name.
-        members: the solutions of the patterns after `over`.
-        clients: the names of the clients that each entity belongs to, by IRI; filled by
-            `fedkg_compiler.frontends.fkg.binding.private_pack_scope`.
-        firsts: for each bound rule, the row that its examples run on.
-        headers: for each table header, the signal that reads it, the name of its column and the
-            unit that the graph states; filled by `declared_place`.
-    """
-
-    names: Names
-    graph: Graph | None
-    book: Book
-    problems: Problems
-    facts: dict[tuple[str, str], tuple[ColumnFact, ...]] = field(default_factory=dict)
-    common: dict[str, frozenset[str]] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    members: dict[Hashable, Solved | None] = field(default_factory=dict)
-    clients: dict[str, frozenset[str]] = field(default_factory=dict)
-    firsts: dict[str, First] = field(default_factory=dict)
-    headers: dict[str, tuple[DeclaredSignal, str, str | None]] = field(default_factory=dict)
-
-    def written(self, span: Span) -> str:
-        """The text of a rule file at a place."""
-        lines = self.texts.get(span.file, "").split("\n")[span.line - 1 : span.end_line]
-        if not lines:
-            return ""
-        lines[-1] = lines[-1][: span.end_column - 1]
-        lines[0] = lines[0][span.column - 1 :]
-        return "\n".join(lines)
-
-    def columns_of(self, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
-        """Return the places of the observations of a property, cached."""
-        key = property_iri, entity or ""
-        if key not in self.facts:
-            self.facts[key] = (
-                () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
+def _plain(node: Reference, sources: Sources) -> Reading | None:
+    """The reading, of one row, of a name without entities."""
+    names, name = sources.names, node.name
+    signal = names.signals.get(name) or (names.by_header(name) if node.quoted else None)
+    if signal is not None:
+        if signal.family:
+            sources.problems.error(
+                "FKG206",
+                node.span,
+                f"`{name}` is declared for each ?{signal.family}",
+                f"write {name}(?{signal.family})",
+                _declared(signal),
             )
-        return self.facts[key]
+            return None
+        return Reading(name=name, places=(plain_place(signal, sources, node.span),))
+    if name in names.broken or name in names.labels:
+        return None
+    if node.quoted or names.open:
+        return Reading(name=name, places=(header_place(name, sources, node.span),))
+    if not sources.problems.fresh(f"undeclared {name}", node.span):
+        return None
+    if name.casefold() in ENDLESS:
+        sources.problems.error(
+            "FKG200",
+            node.span,
+            f"`{name}` is not a known number",
+            "leave out the side of a comparison that does not limit",
+        )
+        return None
+    header = f", or write the header of its column as it is: `` `{name}` ``"
+    near = did_you_mean(name, names.known_names())
+    if (root := name.rstrip("²³")) in names.signals and root != name:
+        near = f"a power is written ^: {root} ^ {'2' if name.endswith('²') else '3'}"
+    if not near and name.casefold() in ("true", "false", "on", "off", "yes", "no"):
+        near = f"write a truth value after `is`: valve is {name}"
+    sources.problems.error(
+        "FKG200",
+        node.span,
+        f"`{name}` is not declared",
+        near or f"declare it: signal {name} in ...{header}",
+    )
+    return None
 
-    def common_columns(self, property_iri: str) -> frozenset[str]:
-        """The columns that the sensors of several entities share, found out once."""
-        if property_iri not in self.common:
-            sharing: dict[str, set[str]] = {}
-            for fact in self.columns_of(property_iri, None):
-                sharing.setdefault(fact.column, set()).add(fact.entity or "")
-            self.common[property_iri] = frozenset(
-                column for column, entities in sharing.items() if len(entities) > 1
+
+def _apply(
+    node: Apply, environment: Environment, sources: Sources, found: dict[Key, Reading | None]
+) -> None:
+    name, names = node.name.text, sources.names
+    signal = names.signals.get(name)
+    if (signal is None and name in FUNCTIONS) or is_probability(node):
+        return
+    if signal is None and name != VALUE:
+        if name not in names.broken:
+            _unknown_function(node, sources)
+        return
+    if signal is not None and not signal.family:
+        advice = f"write {name} alone, or declare it for each: signal {name}(?x) ..."
+        sources.problems.error(
+            "FKG206", node.span, f"`{name}` is declared without entities", advice, _declared(signal)
+        )
+        return
+    variables = (
+        None if node.named or (signal is not None and len(node.args) > 1) else variables_of(node)
+    )
+    if variables is None:
+        example, takes = f"{name}(?{signal.family if signal else 'tag'})", "one variable"
+        if signal is None:
+            example, takes = f"{example}, or {VALUE}(?property, ?entity)", "one or two variables"
+        sources.problems.error(
+            "FKG205",
+            node.span,
+            f"`{name}` takes {takes} of the quantifier",
+            f"write {example}, with variables that the rule binds: for ?x in class ..., or"
+            " for ?x where { ... }",
+        )
+        return
+    key = name, variables
+    if key in found:
+        return
+    found[key] = None
+    for arg in node.args:
+        if isinstance(arg, Variable) and arg.name not in environment.cells:
+            near = did_you_mean(arg.name, environment.cells)
+            advice = (
+                near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
             )
-        return self.common[property_iri]
+            sources.problems.error(
+                "FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice
+            )
+            return
+    if environment.known:
+        found[key] = _of_each(signal, variables.split(), node.span, environment, sources)
+
+
+def variables_of(node: Apply) -> str | None:
+    """The variables of ``signal(?x)`` or ``value(?property, ?x)``, as readings are found by them;
+    None where they are something else.
+    """
+    names = [arg.name for arg in node.args if isinstance(arg, Variable)]
+    most = 2 if node.name.text == VALUE else 1
+    return " ".join(names) if len(names) == len(node.args) and 0 < len(names) <= most else None
+
+
+def _of_each(
+    signal: DeclaredSignal | None,
+    variables: list[str],
+    span: Span,
+    environment: Environment,
+    sources: Sources,
+) -> Reading:
+    cells = environment.cells[variables[0]]
+    if signal is not None:
+        return Reading(name=signal.name, places=family_places(signal, cells, sources, span))
+    units = environment.units
+    if "unit" in environment.cells:
+        units = tuple("" if cell is None else cell.text for cell in environment.cells["unit"])
+    owners = environment.cells[variables[1]] if len(variables) > 1 else None
+    return Reading(name=VALUE, places=value_places(cells, owners, units, sources, span))
+
+
+def _unknown_function(node: Apply, sources: Sources) -> None:
+    name = node.name.text
+    if name in sources.names.labels:
+        sources.problems.error(
+            "FKG206", node.span, f"`{name}` is a label: it has no entities", f"write {name} is ..."
+        )
+        return
+    families = [signal.name for signal in sources.names.signals.values() if signal.family]
+    known = [*FUNCTIONS, *families, VALUE]
+    if name in sources.names.templates:
+        sources.problems.error(
+            "FKG271",
+            node.name.span,
+            f"`{name}` is a template, which is a condition and no number",
+            f"write follows {name}(...), alone",
+        )
+        return
+    if name in OTHER_NAMES:
+        sources.problems.error(
+            "FKG202",
+            node.name.span,
+            f"`{name}` is not a function of the language",
+            f"did you mean `{OTHER_NAMES[name]}`?",
+        )
+        return
+    advice = did_you_mean(
+        name,
+        known,
+        f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal"
+        f" {name}(?x) ...",
+    )
+    sources.problems.error(
+        "FKG202", node.name.span, f"`{name}` is neither a function nor a declared signal", advice
+    )
+
+
+def _declared(signal: DeclaredSignal) -> tuple[Related, ...]:
+    return (Related(span=signal.place, message="declared here"),)
+
+
+def is_probability(tree: Tree) -> bool:
+    """Whether this is ``probability(label, A, B)``, rather than a signal of that name."""
+    return (
+        isinstance(tree, Apply)
+        and tree.name.text == PROBABILITY
+        and bool(tree.args)
+        and isinstance(tree.args[0], Reference)
+    )
+
+
+def body_of(node: Over) -> Condition | Expression:
+    """What is asked of, or taken from, each member."""
+    return node.body if isinstance(node, Aggregate) else node.arg
+
+
+def pattern_variables(source: Pattern | InClass) -> set[str]:
+    """The variables that a pattern mentions."""
+    return (
+        {token.text for token in tokens(source.text) if token.kind == "variable"}
+        if isinstance(source, Pattern)
+        else set()
+    )
+
+
+def variables_in(formula: Condition | Expression) -> tuple[set[str], set[str]]:
+    """Return the variables that a formula reads as numbers, and all variables that it uses."""
+    numbers: set[str] = set()
+    texts: set[str] = set()
+    arguments: set[int] = set()
+    for node in names_in(formula):
+        match node:
+            case Apply() if node.name.text not in FUNCTIONS:
+                for arg in node.args:
+                    if isinstance(arg, Variable):
+                        arguments.add(id(arg))
+                        texts.add(arg.name)
+            case Variable():
+                if id(node) not in arguments:
+                    numbers.add(node.name)
+            case Monotone(feature=Head(variable=word)) if word is not None:
+                texts.add(word.text)
+            case IsClass(form="variable"):
+                texts.add(node.value.text)
+            case Aggregate() | OverMembers():
+                inner, used = variables_in(body_of(node))
+                numbers |= inner - {node.variable.text}
+                texts |= (used | pattern_variables(node.source)) - {node.variable.text}
+            case _:
+                pass
+    return numbers, numbers | texts
 
 
 def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
@@ -507,3 +707,197 @@ def observed_place(property_iri: str, focus: Cell, sources: Sources, span: Span)
     """
     signal = signal_of(property_iri, sources, span)
     return None if signal is None else family_places(signal, [focus], sources, span)[0]
+
+
+SHOWN = 3
+"""Maximum number of entities without a column that a message names."""
+
+
+def value_places(
+    cells: Sequence[Cell | None],
+    owners: Sequence[Cell | None] | None,
+    units: Sequence[str],
+    sources: Sources,
+    span: Span,
+) -> tuple[Place, ...]:
+    """The places of ``value(?x)`` or ``value(?x, ?owner)``, for each of R rows.
+
+    A text is the header of a column. A sensor has the column that it or what it observes is given
+    in the graph (`fkg:column`), a property
+    its column; with an owner, the column of the observed property of this entity, and its rows.
+
+    Args:
+        units: [R], of the columns that texts name, from the sheet; or empty.
+    """
+    found: dict[tuple[str, str], Place] = {}
+    without: list[str] = []
+    places = []
+    for i, cell in enumerate(cells):
+        owner = owners[i] if owners is not None else None
+        if cell is None or (owners is not None and owner is None):
+            places.append(NOWHERE)
+        elif not cell.iri:
+            place = _text_place(cell, units[i] if units else "", sources, span)
+            places.append(
+                place
+                if owner is None or place.column < 0
+                else replace(place, key=owner.key, shared=owner.key is None)
+            )
+        else:
+            key = cell.iri, owner.iri if owner is not None else ""
+            if key not in found:
+                found[key] = _sensor_or_property_place(cell, owner, sources, span, without)
+            places.append(found[key])
+    if without:
+        _tell_without(without, len(found), sources, span)
+    return tuple(places)
+
+
+def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, span: Span) -> None:
+    """Say which entities have no column: nothing can be checked there.
+
+    In the rule library it is to be expected.
+    """
+    shown = ", ".join(without[:SHOWN]) + (
+        f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
+    )
+    message = f"no column for {shown}: left out there"
+    advice = (
+        "give the sensor or the property an `fkg:column`; where entities share it, tell their table"
+        " rows apart with `fkg:keyColumn`"
+    )
+    if span.file in sources.names.library:
+        sources.problems.info("FKG542", span, message, advice)
+    elif len(without) == all_of_them:
+        sources.problems.error("FKG542", span, message.removesuffix(": left out there"), advice)
+    else:
+        sources.problems.warning("FKG542", span, message, advice)
+
+
+def _sensor_or_property_place(
+    cell: Cell, owner: Cell | None, sources: Sources, span: Span, without: list[str]
+) -> Place:
+    shown = cell.text if owner is None else f"{cell.text} of {owner.text}"
+    facts = _facts(cell.iri, owner, sources)
+    own = [fact for fact in facts if fact.entity is not None]
+    columns = {fact.column: fact for fact in reversed(own or facts)}
+    if len(columns) > 1:
+        headers = ", ".join(f"`{header}`" for header in sorted(columns)[:4])
+        sources.problems.error(
+            "FKG207", span, f"{shown} has several columns: {headers}", "ask for one sensor"
+        )
+        return NOWHERE
+    if not columns:
+        without.append(shown)
+        return NOWHERE
+    (fact,) = columns.values()
+    key: Key | None = None
+    if owner is not None and fact.entity is None:
+        key = owner.key
+    elif (
+        fact.entity is not None
+        and sources.graph is not None
+        and sources.graph.is_shared(fact.column)
+    ):
+        key = sources.graph.key_of(fact.entity)
+    elif fact.entity is not None or owner is None:
+        place = _column(fact, shown, sources, span)
+        return replace(place, shared=True) if fact.entity is None else place
+    if key is None:
+        without.append(shown)
+        return NOWHERE
+    return replace(_column(fact, shown, sources, span), key=key)
+
+
+def _facts(iri: str, owner: Cell | None, sources: Sources) -> Sequence[ColumnFact]:
+    if sources.graph is None or (owner is not None and not owner.iri):
+        return ()
+    return sources.graph.column_at(iri) if owner is None else sources.columns_of(iri, owner.iri)
+
+
+def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place:
+    """The column of a fact: as a signal declares it, else by its header, in the unit that the graph
+    gives.
+    """
+    place = declared_place(fact.column, sources, span)
+    if place is not None:
+        return place
+    unit: Unit | None = None
+    if fact.unit is not None:
+        parsed = parse_unit(fact.unit)
+        if isinstance(parsed, UnitProblem):
+            said = strange_unit(
+                parsed,
+                fact.unit,
+                f"the graph gives the column `{fact.column}` of {shown} the unit",
+                sources.graph,
+            )
+            sources.problems.error("FKG211", span, *said)
+            return NOWHERE
+        unit = parsed
+    column = sources.book.column(BookColumn(name=fact.column, source=fact.column, unit=unit))
+    if unit is None:
+        sources.book.tell_by_header(column, span)
+    stored = sources.book.compared_unit(column)
+    return Place(column=column, stored=stored, rule_unit=stored)
+
+
+def _text_place(cell: Cell, unit: str, sources: Sources, span: Span) -> Place:
+    """The column that a text names; `unit` is the sheet's, or ""."""
+    place = _tag_place(cell.text, sources, span)
+    return (
+        _with_sheet_unit(place, unit, cell.text, sources, span)
+        if unit and place.column >= 0
+        else place
+    )
+
+
+def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
+    signal = sources.names.signals.get(tag) or sources.names.by_header(tag)
+    return (
+        plain_place(signal, sources, span)
+        if signal is not None and not signal.family
+        else header_place(tag, sources, span)
+    )
+
+
+def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
+    """The place, with the unit of the sheet as the unit of the rule."""
+    unit = parse_unit(text)
+    if isinstance(unit, UnitProblem):
+        sources.problems.error(
+            "FKG211",
+            span,
+            *strange_unit(unit, text, f"the sheet gives `{tag}` the unit", sources.graph),
+        )
+        return NOWHERE
+    if place.stored is None:
+        sources.book.tell_by_sheet(place.column, unit, span)
+        return replace(place, stored=unit, rule_unit=unit)
+    if not same_dimension(place.stored, unit):
+        why, hint = "", "correct the unit in the sheet or in the declaration of the signal"
+        if sources.book.headed(place.column):
+            why, hint = (
+                ", as its header says",
+                (
+                    f"correct the sheet, or declare what the column is in: `signal {quoted(tag)} in"
+                    f" {text}`"
+                ),
+            )
+        sources.problems.error(
+            "FKG213",
+            span,
+            f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}",
+            hint,
+        )
+        return NOWHERE
+    if sources.book.unit_place(place.column) is not None and not same_scale(place.stored, unit):
+        message = (
+            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in"
+            f" `{place.stored.text}`: in which is its column?"
+        )
+        sources.problems.error(
+            "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"
+        )
+        return NOWHERE
+    return replace(place, rule_unit=unit)

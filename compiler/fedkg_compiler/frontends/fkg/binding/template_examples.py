@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.column_registry import Book
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
-from fedkg_compiler.frontends.fkg.binding.quantifier_values import Environment
-from fedkg_compiler.frontends.fkg.binding.signal_columns import First, Sources
-from fedkg_compiler.frontends.fkg.binding.symbol_table import DeclaredSignal, FileRule
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    DeclaredSignal,
+    Environment,
+    FileRule,
+    First,
+    Sources,
+)
 from fedkg_compiler.frontends.fkg.binding.templates import call_template
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,
@@ -31,6 +34,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Template,
     Temporal,
 )
+from fedkg_compiler.ir import Book
 
 
 def example_of_template(statement: Example, sources: Sources) -> tuple[Example, Sources] | None:

@@ -19,8 +19,8 @@ from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.binding.library import home_of
-from fedkg_compiler.frontends.fkg.binding.name_lookup import trees_in
-from fedkg_compiler.frontends.fkg.binding.symbol_table import Names
+from fedkg_compiler.frontends.fkg.binding.scope import Names
+from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
 from fedkg_compiler.frontends.fkg.syntax.parser import MAX_NESTING, MAX_TERMS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,

@@ -15,8 +15,7 @@ from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
 from fedkg.pack.walk import everywhere
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Scope, in_time
 from fedkg_compiler.frontends.fkg.binding.templates import LARGEST
 from fedkg_compiler.frontends.fkg.binding.window_binder import (
     lasting_params,

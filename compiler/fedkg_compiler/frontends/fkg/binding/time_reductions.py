@@ -22,9 +22,7 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit
 from fedkg_compiler.frontends.fkg.binding.aggregates import ELSEWHERE
 from fedkg_compiler.frontends.fkg.binding.arithmetic import add, difference_advice, divide, zero_of
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving, Value
-from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value, in_time
 from fedkg_compiler.frontends.fkg.binding.temporal import becomes
 from fedkg_compiler.frontends.fkg.binding.window_binder import reads_open_number, window_steps
 from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression, OverTime

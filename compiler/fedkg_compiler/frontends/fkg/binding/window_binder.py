@@ -20,19 +20,17 @@ from fedkg.pack import Temporal
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.bound_values import Fixed, Moving
-from fedkg_compiler.frontends.fkg.binding.comparison_formulas import compare
-from fedkg_compiler.frontends.fkg.binding.name_lookup import names_in
-from fedkg_compiler.frontends.fkg.binding.row_order_requirement import in_time
-from fedkg_compiler.frontends.fkg.binding.scope import Scope
+from fedkg_compiler.frontends.fkg.binding.arithmetic import compare
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, in_time
+from fedkg_compiler.frontends.fkg.binding.signal_columns import names_in
 from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Ago,
     Expression,
     OverTime,
     Quantity,
     Variable,
     Window,
 )
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import Ago
 
 Array = NDArray[np.float64]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.frontends.fkg.syntax.construct.statement_clauses import KINDS
-from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
+from fedkg_compiler.frontends.fkg.syntax.construct import KINDS
 from fedkg_compiler.frontends.fkg.syntax.parser import parse, parse_bytes, statement_count
+from fedkg_compiler.frontends.fkg.syntax.source_text import STATEMENT_WORDS
 from fedkg_compiler.frontends.fkg.syntax.tree import RuleFile, Statement
 
 __all__ = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lark import Lark, Tree, UnexpectedInput, UnexpectedToken
+from lark import __version__ as lark_version
 from lark.lexer import PatternRE, TerminalDef
+from typing_extensions import override
+
+from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
 
 if TYPE_CHECKING:
     from lark import Token as LarkToken
@@ -24,6 +30,8 @@ else:
     from lark import Token as Token
 
 GRAMMAR = Path(__file__).with_name("fkg.lark")
+MOST = 4
+"""Parsers that are kept, of several versions of fedkg; the oldest go first."""
 _WORD_END = r"\b"
 _WORD_PRIORITY = 1
 
@@ -48,15 +56,47 @@ class Prefix:
 
 @cache
 def statement_parser() -> Lark:
-    """Build lark's LALR(1) parser of one statement, which takes about 0.3 s."""
-    return Lark(
-        GRAMMAR.read_text(encoding="utf-8"),
+    """Return lark's LALR(1) parser of one statement.
+
+    Building it takes about 0.3 s, so it is kept in the user's cache folder.
+    """
+    grammar = GRAMMAR.read_text(encoding="utf-8")
+    entry = entry_path("grammars", [grammar, lark_version])
+    body = None if entry is None else read_entry(entry)
+    if body is not None and _is_parser(body):
+        return Lark.load(io.BytesIO(body))
+    parser = Lark(
+        grammar,
         parser="lalr",
         lexer="contextual",
         start="statement",
         propagate_positions=True,
         edit_terminals=_match_whole_word,
     )
+    if entry is not None:
+        saved = io.BytesIO()
+        parser.save(saved)
+        keep_entry(entry, saved.getvalue(), MOST)
+    return parser
+
+
+class _PlainData(pickle.Unpickler):
+    """Reads what lark saves: plain data, and the function that edits terminals."""
+
+    @override
+    def find_class(self, module: str, name: str) -> object:
+        if (module, name) == (__name__, _match_whole_word.__name__):
+            return _match_whole_word
+        raise pickle.UnpicklingError(f"{module}.{name} is not part of a parser")
+
+
+def _is_parser(body: bytes) -> bool:
+    """Whether an entry can be loaded without running other code."""
+    try:
+        _PlainData(io.BytesIO(body)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError):
+        return False
+    return True
 
 
 def parse_statement(text: str) -> Branch | None:

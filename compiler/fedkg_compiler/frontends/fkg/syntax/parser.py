@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from itertools import islice
 
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.frontends.fkg.syntax.broken_statement_names import find_lost_names
-from fedkg_compiler.frontends.fkg.syntax.construct.condition_nodes import SIGNS
-from fedkg_compiler.frontends.fkg.syntax.construct.knowledge_nodes import build_knowledge
-from fedkg_compiler.frontends.fkg.syntax.construct.statement_context import Statement as StatementAt
-from fedkg_compiler.frontends.fkg.syntax.construct.statements import build_declaration
+from fedkg_compiler.frontends.fkg.syntax.construct import (
+    SIGNS,
+    StatementText,
+    build_declaration,
+    build_knowledge,
+)
 from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Token, parse_statement
-from fedkg_compiler.frontends.fkg.syntax.keywords import STATEMENT_WORDS
-from fedkg_compiler.frontends.fkg.syntax.source_decoding import (
+from fedkg_compiler.frontends.fkg.syntax.source_text import (
+    STATEMENT_WORDS,
+    Chunk,
     decode,
+    is_table,
+    joined,
     merge_markers,
     not_text,
     plain_text,
+    split,
 )
-from fedkg_compiler.frontends.fkg.syntax.split import Chunk, joined, split
-from fedkg_compiler.frontends.fkg.syntax.table_as_rule_file import is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import Lost, RuleFile, Statement
 
 MAX_PROBLEMS = 100
@@ -149,7 +154,7 @@ class _Reading:
         self._lose(chunk)
 
     def _build(self, chunk: Chunk, tree: Branch) -> None:
-        at = StatementAt(chunk)
+        at = StatementText(chunk)
         deep = too_deep(tree)
         if deep is None:
             self.statements.append(build_declaration(at, tree) or build_knowledge(at, tree))
@@ -249,3 +254,32 @@ def too_deep(tree: Branch) -> tuple[Branch, str] | None:
             else:
                 waiting.append((child, depth + 1, 0))
     return None
+
+
+_NAME = re.compile(r"\s*(?:knowledge\s+|of\s+)?(?:`([^`\n]+)`|([^\W\d]\w*))")
+_NAMES = re.compile(r"[^\W\d][\w.]*")
+
+
+def find_lost_names(chunk: Chunk) -> Lost | None:
+    """What a statement that did not parse would have been, as far as its first line tells; None
+    where that is not to be seen.
+    """
+    first = chunk.first_word
+    word = first if first in STATEMENT_WORDS else nearest_name(first.lstrip("@"), STATEMENT_WORDS)
+    if word is None:
+        return None
+    line = chunk.text[chunk.indent + len(first) :].split("\n", 1)[0]
+    if word == "use":
+        names = tuple(_NAMES.findall(line.split("#")[0]))
+    else:
+        found = _NAME.match(line)
+        names = (found[1] or found[2],) if found else ()
+    start = chunk.indent + 1
+    span = Span(
+        file=chunk.file,
+        line=chunk.line,
+        column=start,
+        end_line=chunk.line,
+        end_column=start + len(first),
+    )
+    return Lost(span=span, word=word, names=names)

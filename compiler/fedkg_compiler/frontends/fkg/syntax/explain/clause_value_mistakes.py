@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg_compiler.frontends.fkg.syntax.construct.statement_clauses import ENDS, SCOPES
+from fedkg_compiler.frontends.fkg.syntax.construct import ENDS, SCOPES
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import (
     Explanation,
     ParseFailure,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
 from fedkg_compiler.frontends.fkg.syntax.grammar import Token, find_expected, keywords, parse_prefix
-from fedkg_compiler.frontends.fkg.syntax.split import Chunk
+from fedkg_compiler.frontends.fkg.syntax.source_text import Chunk
 
 _PIECE = re.compile(
     r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+"

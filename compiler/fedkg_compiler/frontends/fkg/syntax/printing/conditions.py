@@ -17,6 +17,10 @@ from fedkg_compiler.frontends.fkg.syntax.printing.literals import (
 )
 from fedkg_compiler.frontends.fkg.syntax.printing.patterns import members
 from fedkg_compiler.frontends.fkg.syntax.tree import (
+    OPERAND,
+    POWER,
+    PRODUCT,
+    SUM,
     Aggregate,
     AllOf,
     AnyOf,
@@ -37,6 +41,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Monotone,
     Negation,
     OnlyAfter,
+    Operator,
     OverMembers,
     OverTime,
     Quantity,
@@ -46,13 +51,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Until,
     Variable,
     Window,
-)
-from fedkg_compiler.frontends.fkg.syntax.tree.conditions import (
-    OPERAND,
-    POWER,
-    PRODUCT,
-    SUM,
-    Operator,
 )
 
 _LEVELS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}

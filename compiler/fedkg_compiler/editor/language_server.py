@@ -1,0 +1,377 @@
+"""The language server: `LanguageService` and the checks behind the Language Server Protocol 3.17.
+
+It talks over standard input and output, with one client. A change is answered with a quick check at
+once, and with a full check in another process when nothing has changed for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import TextDocument
+
+from fedkg.errors import FedkgError
+from fedkg.limits import limit
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Span
+from fedkg_compiler.editor.full_check import ExampleVerdict, Request, Result
+from fedkg_compiler.editor.incremental_check import IncrementalCheck
+from fedkg_compiler.editor.language_service import Completion, LanguageService, format_text
+from fedkg_compiler.editor.rule_document import RuleDocument
+from fedkg_compiler.frontends.fkg.syntax.tree import Example
+
+IDLE = 0.4
+"""Seconds without a change after which the full check starts."""
+
+RUN_EXAMPLE = "fedkg.runExample"
+"""The command behind the lens above an example; its arguments are the URI and the line from 0."""
+
+_SEVERITIES = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "info": lsp.DiagnosticSeverity.Information,
+}
+_COMPLETIONS = {
+    "value": lsp.CompletionItemKind.Variable,
+    "rule": lsp.CompletionItemKind.Property,
+    "template": lsp.CompletionItemKind.Function,
+    "function": lsp.CompletionItemKind.Function,
+    "unit": lsp.CompletionItemKind.Unit,
+    "term": lsp.CompletionItemKind.Class,
+    "ontology": lsp.CompletionItemKind.Module,
+    "class": lsp.CompletionItemKind.EnumMember,
+    "column": lsp.CompletionItemKind.Field,
+    "keyword": lsp.CompletionItemKind.Keyword,
+}
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """An open file with what is known about it.
+
+    Attributes:
+        document: the text as of the last change.
+        check: the quick check.
+        service: the answers about places.
+        diagnostics: those that the client shows.
+        examples: the results of the last full check.
+        waiting: the full check that has not ended.
+        origins: the triples behind rules, as far as a hover asked for them; of this text.
+    """
+
+    document: RuleDocument
+    check: IncrementalCheck
+    service: LanguageService
+    diagnostics: tuple[Diagnostic, ...] = ()
+    examples: tuple[ExampleVerdict, ...] = ()
+    waiting: asyncio.Task[None] | None = None
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class RuleLanguageServer(LanguageServer):
+    """The server, with its open files."""
+
+    def __init__(self) -> None:
+        super().__init__("fedkg", metadata.version("fedkg"))
+        self.files: dict[str, OpenFile] = {}
+        self.graphs: tuple[str, ...] = ()
+
+    def source(self, uri: str) -> TextDocument:
+        """The text that the client shows, for conversions of positions."""
+        return self.workspace.get_text_document(uri)
+
+    def open_file(self, uri: str) -> OpenFile:
+        """The state of a file that the client has opened."""
+        text = self.source(uri).source.replace("\r\n", "\n")
+        known = self.files.get(uri)
+        path = Path(to_fs_path(uri) or uri)
+        if known is None:
+            graphs = [str(path.parent / graph) for graph in self.graphs]
+            check = IncrementalCheck(graphs=graphs)
+            known = OpenFile(
+                document=RuleDocument(path, text),
+                check=check,
+                service=LanguageService(graphs=graphs, memory=check.memory),
+            )
+            self.files[uri] = known
+        elif known.document.text != text:
+            known.document = RuleDocument(path, text)
+            known.origins = {}
+        return known
+
+    def check_now(self, uri: str) -> None:
+        """Publish the diagnostics of the quick check, and plan the full one."""
+        file = self.open_file(uri)
+        try:
+            file.diagnostics = file.check.check(file.document)
+        except FedkgError as error:
+            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
+            return
+        self.publish(uri, file)
+        if file.waiting is not None:
+            file.waiting.cancel()
+        file.waiting = asyncio.get_running_loop().create_task(self._check_fully(uri, file))
+
+    def publish(self, uri: str, file: OpenFile) -> None:
+        """Send the diagnostics of the file to the client."""
+        own = str(file.document.path)
+        items = [self.to_diagnostic(uri, one) for one in file.diagnostics if one.span.file == own]
+        self.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri=uri, diagnostics=items)
+        )
+
+    def to_diagnostic(self, uri: str, found: Diagnostic) -> lsp.Diagnostic:
+        """A diagnostic of the compiler as one of the protocol."""
+        related = [
+            lsp.DiagnosticRelatedInformation(location=location, message=one.message)
+            for one in found.related
+            if (location := self.to_location(uri, one.span)) is not None
+        ]
+        return lsp.Diagnostic(
+            range=self.to_range(uri, found.span),
+            message=f"{found.message}\n{found.help}" if found.help else found.message,
+            severity=_SEVERITIES[found.severity],
+            code=found.code,
+            source="fedkg",
+            related_information=related,
+        )
+
+    def to_range(self, uri: str, span: Span) -> lsp.Range:
+        """A span as a range in the units that client and server have agreed on."""
+        source = self.source(uri)
+        return source.position_codec.range_to_client_units(
+            source.lines,
+            lsp.Range(
+                lsp.Position(span.line - 1, span.column - 1),
+                lsp.Position(span.end_line - 1, span.end_column - 1),
+            ),
+        )
+
+    def to_location(self, uri: str, span: Span) -> lsp.Location | None:
+        """A span of this file or of another one on disk; None if there is no such file."""
+        if span.file == str(self.files[uri].document.path):
+            return lsp.Location(uri, self.to_range(uri, span))
+        other = from_fs_path(str(Path(span.file).absolute())) if Path(span.file).is_file() else None
+        return None if other is None else lsp.Location(other, self.to_range(other, span))
+
+    def place(self, uri: str, position: lsp.Position) -> tuple[int, int]:
+        """Line and column of a position, counting characters from 1."""
+        source = self.source(uri)
+        found = source.position_codec.position_from_client_units(source.lines, position)
+        return found.line + 1, found.character + 1
+
+    def to_edits(self, uri: str, edits: Sequence[Edit]) -> list[lsp.TextEdit]:
+        """Edits of the compiler as those of the protocol."""
+        return [lsp.TextEdit(self.to_range(uri, one.span), one.text) for one in edits]
+
+    async def _check_fully(self, uri: str, file: OpenFile) -> None:
+        """Publish the diagnostics of the full check when nothing has changed for a while."""
+        await asyncio.sleep(IDLE)
+        document = file.document
+        result = await _run_full_check(document, file.service.graphs)
+        if result is None or file.document is not document:
+            return
+        file.diagnostics = file.check.remember(document, result.diagnostics)
+        file.service.rules = result.rules
+        file.examples = result.examples
+        self.publish(uri, file)
+
+
+async def _run_full_check(
+    document: RuleDocument, graphs: Sequence[Path | str], origin: str = ""
+) -> Result | None:
+    """Run `full_check` on a text; None if it has failed. Ends its process if it is cancelled."""
+    request = Request(
+        path=str(document.path), text=document.text, graphs=tuple(map(str, graphs)), origin=origin
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fedkg_compiler.editor.full_check"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    body = json.dumps(asdict(request)).encode()
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(body), limit("seconds"))
+    except TimeoutError:
+        return None
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+            await process.wait()
+    return Result.from_json(output.decode()) if process.returncode == 0 else None
+
+
+def make_server() -> RuleLanguageServer:
+    """A server with all its features, not yet started."""
+    server = RuleLanguageServer()
+
+    @server.feature(lsp.INITIALIZE)
+    def initialize(ls: RuleLanguageServer, params: lsp.InitializeParams) -> None:
+        options: Any = params.initialization_options  # Any: JSON of the client
+        graphs = options.get("graphs", []) if isinstance(options, dict) else []
+        ls.graphs = tuple(one for one in graphs if isinstance(one, str))
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def did_open(ls: RuleLanguageServer, params: lsp.DidOpenTextDocumentParams) -> None:
+        ls.check_now(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def did_change(ls: RuleLanguageServer, params: lsp.DidChangeTextDocumentParams) -> None:
+        ls.check_now(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def did_save(ls: RuleLanguageServer, params: lsp.DidSaveTextDocumentParams) -> None:
+        for uri in ls.files:  # another file may use what was saved
+            ls.check_now(uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    def did_close(ls: RuleLanguageServer, params: lsp.DidCloseTextDocumentParams) -> None:
+        file = ls.files.pop(params.text_document.uri, None)
+        if file is not None and file.waiting is not None:
+            file.waiting.cancel()
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    async def hover(ls: RuleLanguageServer, params: lsp.HoverParams) -> lsp.Hover | None:
+        uri = params.text_document.uri
+        file, place = ls.open_file(uri), ls.place(uri, params.position)
+        found = file.service.hover(file.document, *place)
+        if found is None:
+            return None
+        text, span = found
+        triples = await _find_origin(file, *place)
+        if triples:
+            text += "\n\nFrom the graph:\n```text\n" + "\n".join(triples) + "\n```"
+        value = lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
+        return lsp.Hover(value, ls.to_range(uri, span))
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[":", '"', "`", "?"])
+    )
+    def complete(ls: RuleLanguageServer, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        uri = params.text_document.uri
+        file = ls.open_file(uri)
+        found = file.service.complete(file.document, *ls.place(uri, params.position))
+        return [_to_item(one) for one in found]
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    def define(ls: RuleLanguageServer, params: lsp.DefinitionParams) -> lsp.Location | None:
+        uri = params.text_document.uri
+        file = ls.open_file(uri)
+        span = file.service.definition(file.document, *ls.place(uri, params.position))
+        return None if span is None else ls.to_location(uri, span)
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    def refer(ls: RuleLanguageServer, params: lsp.ReferenceParams) -> list[lsp.Location]:
+        uri = params.text_document.uri
+        file = ls.open_file(uri)
+        spans = file.service.references(file.document, *ls.place(uri, params.position))
+        return [lsp.Location(uri, ls.to_range(uri, span)) for span in spans]
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME)
+    def rename(ls: RuleLanguageServer, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+        uri = params.text_document.uri
+        file, place = ls.open_file(uri), ls.place(uri, params.position)
+        try:
+            edits = file.service.rename(file.document, *place, params.new_name)
+        except FedkgError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        return lsp.WorkspaceEdit(changes={uri: ls.to_edits(uri, edits)})
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+    )
+    def act(ls: RuleLanguageServer, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        uri = params.text_document.uri
+        file = ls.open_file(uri)
+        first, last = params.range.start.line + 1, params.range.end.line + 1
+        return [
+            lsp.CodeAction(
+                title=one.title,
+                kind=lsp.CodeActionKind.QuickFix,
+                diagnostics=[ls.to_diagnostic(uri, one.diagnostic)],
+                edit=lsp.WorkspaceEdit(changes={uri: ls.to_edits(uri, one.edits)}),
+                is_preferred=True,
+            )
+            for one in file.service.actions(file.diagnostics, file.document, first, last)
+        ]
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def form(
+        ls: RuleLanguageServer, params: lsp.DocumentFormattingParams
+    ) -> list[lsp.TextEdit] | None:
+        uri = params.text_document.uri
+        text = format_text(ls.open_file(uri).document)
+        if text is None:
+            return None
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(len(ls.source(uri).lines), 0))
+        return [lsp.TextEdit(whole, text)]
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
+    def show_lenses(ls: RuleLanguageServer, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        uri = params.text_document.uri
+        file = ls.open_file(uri)
+        return [
+            lsp.CodeLens(
+                range=lsp.Range(lsp.Position(line, 0), lsp.Position(line, 0)),
+                command=lsp.Command("Run example", RUN_EXAMPLE, arguments=[uri, line]),
+            )
+            for statement in file.document.statements
+            if isinstance(statement.tree, Example)
+            for line in (statement.chunk.line - 1,)
+        ]
+
+    @server.command(RUN_EXAMPLE)
+    async def run_example(ls: RuleLanguageServer, uri: str, line: int) -> str:
+        """Run the example on a line (from 0); the result is shown and returned."""
+        file = ls.open_file(uri)
+        result = await _run_full_check(file.document, file.service.graphs)
+        examples = () if result is None else result.examples
+        found = next((one for one in examples if one.line == line + 1), None)
+        text = "the rules have errors" if found is None else found.text
+        passed = found is not None and found.passed
+        kind = lsp.MessageType.Info if passed else lsp.MessageType.Error
+        ls.window_show_message(lsp.ShowMessageParams(kind, f"example: {text}"))
+        return text
+
+    return server
+
+
+async def _find_origin(file: OpenFile, line: int, column: int) -> tuple[str, ...]:
+    """The triples behind the first entity of the rule at a place."""
+    found = file.document.occurrence_at(line, column)
+    if found is None or found.kind != "rule":
+        return ()
+    facts = file.service.rules.get(found.name)
+    if facts is None or not facts.entities:
+        return ()
+    if found.name not in file.origins:
+        result = await _run_full_check(file.document, file.service.graphs, found.name)
+        file.origins[found.name] = () if result is None else result.facts
+    return file.origins[found.name]
+
+
+def _to_item(one: Completion) -> lsp.CompletionItem:
+    return lsp.CompletionItem(
+        label=one.label,
+        kind=_COMPLETIONS[one.kind],
+        detail=one.detail or None,
+        insert_text=one.text or None,
+    )
+
+
+def serve() -> None:
+    """Serve one client over standard input and output until it says `exit`."""
+    make_server().start_io()

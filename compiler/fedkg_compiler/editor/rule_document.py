@@ -1,0 +1,265 @@
+"""An open rule file: its statements, each parsed once, and the names in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
+from fedkg_compiler.frontends.fkg.syntax.parser import parse
+from fedkg_compiler.frontends.fkg.syntax.source_text import Chunk, plain_text, split
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Apply,
+    Constant,
+    DecisionTable,
+    EarlierModel,
+    Example,
+    Follows,
+    Head,
+    Infer,
+    InQuery,
+    InTable,
+    KeepSet,
+    Label,
+    Load,
+    Monotone,
+    Pattern,
+    PredictKnowledge,
+    Prefix,
+    Quantifier,
+    Quantity,
+    RangeKnowledge,
+    Reference,
+    Rule,
+    RuleFile,
+    Series,
+    Signal,
+    Statement,
+    Template,
+    TermName,
+    Tree,
+    Use,
+    Variable,
+    Waiver,
+    Word,
+)
+
+CACHED_STATEMENTS = 4_096
+"""Statements that stay parsed; a file of 500 lines has about 300."""
+
+Kind = Literal[
+    "value", "rule", "template", "variable", "prefix", "ontology", "term", "unit", "file", "code"
+]
+"""What a name means: `value` is a signal, an output, a label or a constant."""
+
+_PNAME = re.compile(r"(?<![\w:/<])([A-Za-z][\w.-]*)?:[\w.-]*[\w-]")
+_VARIABLE = re.compile(r"[?$](\w+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """A name at one place of a file.
+
+    Attributes:
+        span: where the name is written; of a quoted name with its quotes.
+        declares: whether the statement declares the name here.
+    """
+
+    kind: Kind
+    name: str
+    span: Span
+    declares: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedStatement:
+    """A statement of a document, and its tree; None if it does not parse."""
+
+    chunk: Chunk
+    tree: Statement | None
+
+    def occurrences(self) -> list[Occurrence]:
+        """The names in the statement, in no particular order."""
+        if self.tree is None:
+            return []
+        lines = self.chunk.line - 1
+        return [
+            replace(one, span=moved(one.span, lines))
+            for one in _occurrences(self.chunk.text, self.chunk.file)
+        ]
+
+
+@dataclass(slots=True)
+class RuleDocument:
+    """An open rule file.
+
+    Attributes:
+        path: its place on disk; the file need not exist.
+        text: the text in the editor, with ``\\n`` as its line ends.
+    """
+
+    path: Path
+    text: str
+    _statements: list[ParsedStatement] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def statements(self) -> list[ParsedStatement]:
+        """All statements in the order of the file."""
+        if not self._statements:
+            file = str(self.path)
+            self._statements = [
+                ParsedStatement(chunk=chunk, tree=_tree(chunk.text, file))
+                for chunk in split(plain_text(self.text), file)
+            ]
+        return self._statements
+
+    def statement_at(self, line: int) -> ParsedStatement | None:
+        """The statement that a line (from 1) belongs to."""
+        above = [one for one in self.statements if one.chunk.line <= line]
+        return above[-1] if above else None
+
+    def occurrence_at(self, line: int, column: int) -> Occurrence | None:
+        """The name at a place; line and column count from 1."""
+        statement = self.statement_at(line)
+        if statement is None:
+            return None
+        inside = [
+            one
+            for one in statement.occurrences()
+            if (one.span.line, one.span.column)
+            <= (line, column)
+            <= (one.span.end_line, one.span.end_column)
+        ]
+        return min(inside, key=lambda one: one.span.end_column - one.span.column, default=None)
+
+    def occurrences(self) -> Iterator[Occurrence]:
+        """All names of the file."""
+        for statement in self.statements:
+            yield from statement.occurrences()
+
+    def declarations(self) -> dict[tuple[Kind, str], tuple[Occurrence, ParsedStatement]]:
+        """Where each name is declared: the first place if there are several."""
+        found: dict[tuple[Kind, str], tuple[Occurrence, ParsedStatement]] = {}
+        for statement in self.statements:
+            for one in statement.occurrences():
+                if one.declares and one.kind != "variable":
+                    found.setdefault((one.kind, one.name), (one, statement))
+        return found
+
+    def same_name(self, meant: Occurrence) -> list[Occurrence]:
+        """All places of a name; of a variable, those in its own statement."""
+        if meant.kind == "variable":
+            statement = self.statement_at(meant.span.line)
+            places = statement.occurrences() if statement else []
+        else:
+            places = list(self.occurrences())
+        return [one for one in places if (one.kind, one.name) == (meant.kind, meant.name)]
+
+
+def moved(span: Span, lines: int) -> Span:
+    """A span so many lines further down."""
+    return replace(span, line=span.line + lines, end_line=span.end_line + lines)
+
+
+@lru_cache(maxsize=CACHED_STATEMENTS)
+def _parsed(text: str, file: str) -> RuleFile:
+    return parse(text, file)[0]
+
+
+def _tree(text: str, file: str) -> Statement | None:
+    statements = _parsed(text, file).statements
+    return statements[0] if statements else None
+
+
+@lru_cache(maxsize=CACHED_STATEMENTS)
+def _occurrences(text: str, file: str) -> tuple[Occurrence, ...]:
+    """The names of one statement, with spans as if it began the file."""
+    tree = _tree(text, file)
+    if tree is None:
+        return ()
+    own = frozenset(word.text for word in tree.parameters) if isinstance(tree, Template) else ()
+    found: list[Occurrence] = []
+    for node in trees_in(tree):
+        found += _of_node(node, frozenset(own))
+    return tuple(found)
+
+
+def _word(kind: Kind, word: Word, *, declares: bool = False) -> Occurrence:
+    return Occurrence(kind=kind, name=word.text, span=word.span, declares=declares)
+
+
+def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
+    """The names that a node itself writes; `parameters` are those of the template around it."""
+    match node:
+        case Use(names=names, rules=False):
+            yield from (_word("ontology", word) for word in names)
+        case Prefix(name=name):
+            yield _word("prefix", name, declares=True)
+        case Signal(head=head, unit=unit):
+            yield _word("value", head.name, declares=True)
+            if unit is not None:
+                yield _word("unit", unit)
+        case Label(name=name) | Constant(name=name):
+            yield _word("value", name, declares=True)
+        case Template(name=name):
+            yield _word("template", name, declares=True)
+        case Rule(name=name) | Infer(name=name) | KeepSet(name=name):
+            yield _word("rule", name, declares=True)
+        case RangeKnowledge(name=name, output=output) | PredictKnowledge(name=name, output=output):
+            yield _word("rule", name, declares=True)
+            yield _word("value", output)
+        case Example(rule=rule):
+            yield _word("rule", rule)
+        case Waiver(code=code):
+            yield _word("code", code)
+        case Series(head=Head(name=name), unit=unit):
+            yield _word("value", name)
+            if unit is not None:
+                yield _word("unit", unit)
+        case Monotone(feature=Head(name=name)):
+            yield _word("value", name)
+        case Follows(call=Apply(name=name)):
+            yield _word("template", name)
+        case Apply(name=name):
+            yield _word("value", name)
+        case Reference(name=name, span=span) if name not in parameters:
+            yield Occurrence(kind="value", name=name, span=span)
+        case Quantity(unit=Word() as unit):
+            yield _word("unit", unit)
+        case TermName(text=text, span=span):
+            yield Occurrence(kind="term", name=text, span=span)
+        case Variable(name=name, span=span):
+            yield Occurrence(kind="variable", name=name, span=span)
+        case Quantifier(variables=variables):
+            yield from (_word("variable", word, declares=True) for word in variables)
+        case InTable(path=path) | InQuery(path=path) | DecisionTable(path=path):
+            yield _word("file", path)
+        case EarlierModel(path=path) | Load(path=path):
+            yield _word("file", path)
+        case Pattern():
+            yield from _of_pattern(node)
+        case _:
+            pass
+
+
+def _of_pattern(pattern: Pattern) -> Iterator[Occurrence]:
+    """Variables and prefixed names in a SPARQL pattern."""
+    chunk = Chunk(file=pattern.span.file, line=pattern.span.line, text=pattern.text)
+    for form in (_VARIABLE, _PNAME):
+        for found in form.finditer(pattern.text):
+            span = chunk.span(*found.span())
+            if span.line == pattern.span.line:  # the pattern begins within a line
+                span = replace(
+                    span,
+                    column=span.column + pattern.span.column - 1,
+                    end_column=span.end_column + pattern.span.column - 1,
+                )
+            if form is _VARIABLE:
+                yield Occurrence(kind="variable", name=found[1], span=span)
+            else:
+                yield Occurrence(kind="term", name=found[0], span=span)

@@ -1,1 +1,0 @@
-"""From the parser's tree of a statement to the typed nodes of `syntax/tree`."""

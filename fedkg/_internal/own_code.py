@@ -1,0 +1,87 @@
+"""Load objects of users from Python files and packages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import JobError
+
+_FILES: dict[str, str] = {}
+"""Path of each loaded file by the name of its module."""
+
+
+def load_object(path: str, field: str) -> Any:
+    """The object at ``file.py:Name`` or ``package.file:Name``. `Any`: whatever the user wrote.
+
+    Args:
+        path: a file by its path, or a module that Python can import, and a name in it.
+        field: the field of the job, for messages.
+
+    Raises:
+        JobError: the file or module cannot be loaded, or has no such name.
+    """
+    place, _, name = path.rpartition(":")
+    if place.endswith(".py"):
+        module: object = load_file(Path(place), field)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except (ImportError, ValueError) as error:
+            raise JobError(
+                f"{field}: {place} cannot be imported: {error}",
+                expected="package.file:Name or file.py:Name",
+                received=path,
+            ) from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise JobError(
+            f"{field}: {place} has no callable `{name}`",
+            help="name a class or function of the file, such as mine.py:Name",
+        )
+    return found
+
+
+def load_file(path: Path, field: str) -> object:
+    """Load a Python file as a module; later calls return the same module, as imports do.
+
+    Raises:
+        JobError: the file does not exist, or raises an error.
+    """
+    name = f"fedkg_own_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None or not path.is_file():
+        raise JobError(
+            f"{field}: file {path} does not exist", help="paths are relative to the job file"
+        )
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses look up their module here while it runs
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:  # whatever a user's file raises when it is loaded
+        del sys.modules[name]
+        raise JobError(
+            f"{field}: {path} cannot be loaded: {error}", help="check that `python FILE` works"
+        ) from error
+    _FILES[name] = str(path)
+    return module
+
+
+def loaded_files() -> dict[str, str]:
+    """Path of each loaded file by module name: another process loads them before it unpickles
+    objects of theirs.
+    """
+    return dict(_FILES)
+
+
+def load_again(files: Mapping[str, str]) -> None:
+    """Load the files that `loaded_files` listed in another process."""
+    for path in files.values():
+        load_file(Path(path), "the job")

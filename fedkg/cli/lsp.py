@@ -1,0 +1,20 @@
+"""`fedkg lsp`: a language server for editors."""
+
+from __future__ import annotations
+
+
+def lsp() -> None:
+    """Serve an editor over standard input and output (Language Server Protocol).
+
+    Editors start this command themselves. It offers diagnostics, hovers, completion, definitions,
+    rename, fixes, formatting, and a lens that runs an example. Rules that need graphs besides those
+    they name get them from the initialization option `graphs`, a list of paths relative to the rule
+    file.
+
+    \b
+    Examples:
+      fedkg lsp
+    """
+    from fedkg import authoring
+
+    authoring.serve_language()

@@ -1,0 +1,148 @@
+"""Delete what a server has of one site. The models and sums over several sites remain."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.federation import CHANGE, INVITATIONS, RUN, dismiss_site, read_json, write_json
+from fedkg.deploy.server_service import is_running, read_status, save_status
+from fedkg.errors import FederationError, MissingExtra
+from fedkg.jobs.events import EVENTS
+from fedkg.jobs.folder import CSV_FIELDS, RULE_CHANGES, SPLIT, RunFolder
+
+DELETIONS = "deletions.json"
+"""File of a server with every deletion: of which site, when, what, and what remains."""
+
+REMAINS = (
+    "the models: each is an average with its updates, from which they cannot be removed",
+    "figures over all sites (rounds.csv, rules.csv, results.json)",
+    "its name in the job and in the record of its deletion",
+    "copies of the run folder elsewhere, trackers and notifications",
+)
+"""What a server keeps, or cannot delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What was deleted of a site.
+
+    Attributes:
+        site: its name.
+        time: when, in seconds since 1970.
+        requested: whether the site asked for it.
+        deleted: what was deleted.
+        remains: what was not.
+    """
+
+    site: str
+    time: float
+    requested: bool
+    deleted: tuple[str, ...]
+    remains: tuple[str, ...] = REMAINS
+
+
+def delete_site(folder: Path, name: str) -> Deletion:
+    """Delete what a server has of a site: key, invitation, record of contact, and its rows in the
+    tables, events and report of every run. The deletion is recorded.
+
+    Args:
+        folder: the folder of the server.
+        name: the site.
+
+    Raises:
+        UsageError: the federation has no such site.
+        FederationError: the server is running.
+        JobError: a run is damaged, or another process uses it.
+    """
+    status = read_status(folder)
+    if is_running(status):
+        raise FederationError(
+            f"the server of {folder} is running and uses the data of {name}",
+            help="stop it with Ctrl-C first; a run continues when it is started again",
+        )
+    dismiss_site(folder, name)
+    deleted = ["its key"]
+    for path in (folder / INVITATIONS / f"{name}.zip", folder / CHANGE / f"{name}.zip"):
+        if path.exists():
+            path.unlink()
+            deleted.append(str(path.relative_to(folder)))
+    site = status.sites.pop(name)
+    status.sites[name] = type(site)(left=True)
+    save_status(folder, status)
+    deleted.append("times and sizes of its messages")
+    for path in sorted(folder.glob(f"{RUN}*")):
+        run = RunFolder(path)
+        if run.exists():
+            with run.locked():
+                deleted += [f"{path.name}: {what}" for what in _delete_from_run(run, name)]
+    found = Deletion(site=name, time=time.time(), requested=site.deletion, deleted=tuple(deleted))
+    write_json(folder / DELETIONS, {"deletions": [*list_deletions(folder), asdict(found)]})
+    return found
+
+
+def list_deletions(folder: Path) -> list[dict[str, Any]]:
+    """All recorded deletions, as fields of `Deletion`. `Any`: JSON."""
+    path = folder / DELETIONS
+    return list(read_json(path, "a deletion")["deletions"]) if path.exists() else []
+
+
+def _delete_from_run(run: RunFolder, name: str) -> list[str]:
+    """Delete the rows about a site from a run, and draw its report again."""
+    run.recover()
+    found: list[str] = []
+    for table, columns in CSV_FIELDS.items():
+        rows = run.rows(table)
+        kept: Sequence[dict[str, str]] = (
+            [row for row in rows if row["client"] != name] if "client" in columns else rows
+        )
+        if table == RULE_CHANGES:
+            kept = [{**row, "confirmed": "", "not_confirmed": ""} for row in rows]
+        if list(kept) != rows:
+            run.rewrite(table, kept)
+            found.append(f"{len(rows) - len(kept)} rows of {table}" if table != RULE_CHANGES else
+                         f"who confirmed in {table}")  # fmt: skip
+    if SPLIT in run.log.states():
+        split = run.read_json(SPLIT)
+        kept_split = _without_key(split, name)
+        if kept_split != split:
+            run.write_json(SPLIT, kept_split)
+            found.append(f"its counts in {SPLIT}")
+    events = run.path / EVENTS
+    if events.exists():
+        lines = events.read_text(encoding="utf-8").splitlines(keepends=True)
+        rest = [line for line in lines if not _is_about(line, name)]
+        if rest != lines:
+            replace_file(events, "".join(rest).encode())
+            found.append(f"{len(lines) - len(rest)} events")
+    if run.is_finished():
+        try:
+            from fedkg.report import write_report
+
+            write_report(run.path)
+            found.append("its rows in the report")
+        except MissingExtra:  # without the libraries of reports none was written
+            pass
+    return found
+
+
+def _without_key(value: Any, name: str) -> Any:
+    """JSON without this key at any depth. `Any`: JSON."""
+    if isinstance(value, dict):
+        return {key: _without_key(one, name) for key, one in value.items() if key != name}
+    return [_without_key(one, name) for one in value] if isinstance(value, list) else value
+
+
+def _is_about(line: str, name: str) -> bool:
+    """Whether an event is about a site, or names it."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return False
+    words = str(event.get("message", "")).replace(",", " ").replace(":", " ").split()
+    return event.get("site") == name or name in words

@@ -1,0 +1,329 @@
+"""Change the rules of a federation between two rounds, with the agreement of its sites.
+
+    FEDERATION/rule-change/       change.json, the new pack, and a new invitation for each site
+    FEDERATION/previous.fkgpack   the rules before the last change
+
+The server offers the new invitation to each site between two rounds. It uses the new rules as soon
+as enough sites have confirmed them. A site that has not confirmed takes part again when it has.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.federation import (
+    CHANGE,
+    CHANGE_DOCUMENT,
+    INVITATIONS,
+    JOB,
+    PACK,
+    load_federation,
+    read_json,
+    report_full_disk,
+    write_invitation,
+    write_json,
+)
+from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.message import Message
+from fedkg.deploy.site_rules import describe_difference
+from fedkg.deploy.transport import Reply, Transport
+from fedkg.errors import FederationError, JobError, UsageError
+from fedkg.jobs.folder import PACK as RUN_PACK
+from fedkg.jobs.folder import RULE_CHANGES, RunFolder
+from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.source_tables import feature_headers
+from fedkg.pack import Pack, load, pack_bytes
+
+PREVIOUS = "previous.fkgpack"
+
+ASK_S = 30.0
+"""Seconds in which sites say, between two rounds, whether they have confirmed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """Rules that the server wants to use from a later round on.
+
+    Attributes:
+        pack: their digest, see `fedkg.pack.file.pack_digest`.
+        previous: the digest of the rules before them.
+        proposed: when they were proposed (ISO 8601, UTC).
+        difference: what they change, line by line.
+        confirmed: when each site confirmed them, by site.
+        problems: why a site cannot use them, by site.
+        adopted: whether the server uses them; the change stays until every site has confirmed.
+    """
+
+    pack: str
+    previous: str
+    proposed: str
+    difference: tuple[str, ...]
+    confirmed: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    adopted: bool = False
+
+
+def propose_rules(folder: Path, rules: Sequence[str | Path]) -> RuleChange:
+    """Compile other rules for a federation, and sign an invitation with them for each site.
+
+    Args:
+        folder: the folder of the server, which may be running.
+        rules: one pack, or rule files with their graphs.
+
+    Raises:
+        UsageError: another change waits for confirmations, or these rules are in use.
+        JobError: the rules change the inputs or the output of the model.
+        CompileError, PackError, FedkgError: the rules are wrong.
+    """
+    from fedkg import authoring
+
+    return _propose(
+        folder, authoring.load_or_compile(authoring.parse_sources([str(one) for one in rules]))[0]
+    )
+
+
+def roll_back(folder: Path) -> RuleChange | None:
+    """Withdraw a change that the server does not use yet, or propose the previous rules.
+
+    Sites have confirmed the previous rules before, so they need no second confirmation.
+
+    Returns:
+        The change back to the previous rules; None if a change was withdrawn.
+
+    Raises:
+        UsageError: the rules were never changed.
+    """
+    open_ = load_change(folder)
+    if open_ is not None and not open_.adopted:
+        withdraw(folder)
+        return None
+    if not (folder / PREVIOUS).exists():
+        raise UsageError(f"the rules of {folder} have not been changed: nothing to roll back")
+    return _propose(folder, load(folder / PREVIOUS))
+
+
+def load_change(folder: Path) -> RuleChange | None:
+    """The change of the rules that is not complete; None if there is none.
+
+    Raises FederationError: its file is damaged.
+    """
+    path = folder / CHANGE / CHANGE_DOCUMENT
+    if not path.exists():
+        return None
+    document = read_json(path, "`fedkg server change-rules`")
+    try:
+        return RuleChange(**{**document, "difference": tuple(document["difference"])})
+    except (KeyError, TypeError) as error:
+        raise FederationError(
+            f"{path} does not describe a change of rules",
+            received=f"{type(error).__name__}: {error}",
+            help=f"delete {folder / CHANGE}, and propose the rules again",
+        ) from error
+
+
+def withdraw(folder: Path) -> None:
+    """Give up a change; whoever reads it meanwhile sees all of it or nothing."""
+    gone = Path(tempfile.mkdtemp(dir=folder, prefix=f".{CHANGE}."))
+    (folder / CHANGE).rename(gone / CHANGE)
+    shutil.rmtree(gone)
+
+
+def new_files(folder: Path) -> JobFiles:
+    """The job with the proposed rules."""
+    return replace(JobFiles.read(folder), pack=load(folder / CHANGE / PACK))
+
+
+def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, number: int) -> None:
+    """Use the proposed rules from a round on, and record that in the run.
+
+    The run's record and its pack change in one step, so a process that dies continues with the
+    rules of its last round.
+
+    Args:
+        trial: id of the training that goes on with the new rules; "" before the run.
+        number: its next round.
+    """
+    body = (folder / CHANGE / PACK).read_bytes()
+    if run.exists() and run.read_bytes(RUN_PACK) != body:
+        names = load_federation(folder).sites
+        run.write_bytes(f"pack-{change.previous[:8]}.fkgpack", run.read_bytes(RUN_PACK))
+        row = {
+            "trial": trial,
+            "round": number,
+            "time": _now(),
+            "pack": change.pack,
+            "previous": change.previous,
+            "confirmed": "; ".join(f"{name} {when}" for name, when in change.confirmed.items()),
+            "not_confirmed": "; ".join(name for name in names if name not in change.confirmed),
+            "difference": "; ".join(line.strip() for line in change.difference),
+        }
+        run.append(RULE_CHANGES, [row])
+        run.write_bytes(RUN_PACK, body)
+    if (folder / PACK).read_bytes() != body:
+        replace_file(folder / PREVIOUS, (folder / PACK).read_bytes())
+        for path in (folder / CHANGE).glob("*.zip"):
+            replace_file(folder / INVITATIONS / path.name, path.read_bytes())
+        replace_file(folder / PACK, body)
+    _save(folder, replace(change, adopted=True))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Confirmations:
+    """Asks sites, between two rounds, whether their operators have confirmed new rules.
+
+    Attributes:
+        folder: the folder of the server.
+        transport: reaches the sites.
+        names: the sites of the training.
+        needed: how many of them must have confirmed.
+        on_note: receives what the operator should know.
+        prepared: the sites that had confirmed when the training was prepared with the new rules.
+    """
+
+    folder: Path
+    transport: Transport
+    names: tuple[str, ...]
+    needed: int
+    on_note: Callable[[str], None]
+    prepared: frozenset[str] = frozenset()
+
+    def is_due(self) -> bool:
+        """Whether the training must be prepared again before its next round: enough sites have
+        confirmed, or another site has confirmed rules that the server uses already.
+        """
+        change = self.collect()
+        if change is None or not set(self.names) <= set(self.transport.present()):
+            return False
+        confirmed = set(self.names) & change.confirmed.keys()
+        if change.adopted:
+            return bool(confirmed - self.prepared)
+        return len(confirmed) >= self.needed
+
+    def collect(self) -> RuleChange | None:
+        """The open change, after the sites that have not confirmed were asked."""
+        change = load_change(self.folder)
+        if change is None:
+            return None
+        present = set(self.transport.present())
+        waiting = [name for name in self.names if name in present - change.confirmed.keys()]
+        question = Message(kind="rules", fields={"pack": change.pack})
+        replies = self._ask(dict.fromkeys(waiting, question))
+        unknown = [
+            name
+            for name, reply in replies.items()
+            if reply.message is not None and not reply.message.fields.get("received")
+        ]
+        replies |= self._ask({name: self._offer(question, name) for name in unknown})
+        confirmed, problems = dict(change.confirmed), dict(change.problems)
+        for name, reply in replies.items():
+            when = "" if reply.message is None else str(reply.message.fields.get("confirmed"))[:40]
+            if reply.error and problems.get(name) != reply.error:
+                self.on_note(f"{name} does not accept the new rules: {reply.error}")
+            problems[name] = reply.error
+            if when:
+                confirmed[name] = when
+                self.on_note(
+                    f"{name} has confirmed the new rules: {len(confirmed)} of {len(self.names)}, "
+                    f"{self.needed} needed"
+                )
+        problems = {name: text for name, text in problems.items() if text}
+        found = replace(change, confirmed=confirmed, problems=problems)
+        if found != change and (self.folder / CHANGE).exists():
+            _save(self.folder, found)
+        return found
+
+    def _ask(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
+        """The replies that come in time, by site; of other requests' replies none."""
+        if not requests:
+            return {}
+        return {
+            reply.site: reply
+            for reply in self.transport.exchange(requests, seconds=ASK_S)
+            if reply.site in requests and (reply.message is None or reply.message.kind == "rules")
+        }
+
+    def _offer(self, question: Message, name: str) -> Message:
+        body = bytearray((self.folder / CHANGE / f"{name}.zip").read_bytes())
+        return replace(question, tensors={"invitation": torch.frombuffer(body, dtype=torch.uint8)})
+
+
+def complete(folder: Path, names: Sequence[str]) -> None:
+    """Delete the files of a change that the server uses and all sites have confirmed."""
+    change = load_change(folder)
+    if change is not None and change.adopted and change.confirmed.keys() >= set(names):
+        withdraw(folder)
+
+
+def _propose(folder: Path, pack: Pack) -> RuleChange:
+    federation, files = load_federation(folder), JobFiles.read(folder)
+    open_ = load_change(folder)
+    if open_ is not None and not open_.adopted:
+        waiting = [name for name in federation.sites if name not in open_.confirmed]
+        raise UsageError(
+            f"a change of the rules of {federation.name} waits for confirmations already",
+            received=f"proposed {open_.proposed}, not confirmed by {', '.join(waiting)}",
+            help=f"`fedkg server change-rules {folder} --roll-back` withdraws it",
+        )
+    new = replace(files, pack=pack)
+    if new.identity["pack"] == files.identity["pack"]:
+        raise UsageError(f"the federation {federation.name} uses these rules already")
+    _require_same_model(files, new)
+    with (
+        report_full_disk(folder),
+        tempfile.TemporaryDirectory(dir=folder, prefix=f".{CHANGE}.") as scratch,
+    ):
+        partial = Path(scratch) / CHANGE
+        partial.mkdir()
+        (partial / PACK).write_bytes(pack_bytes(pack))
+        for name in federation.sites:
+            write_invitation(folder, name, pack=partial / PACK, target=partial / f"{name}.zip")
+        found = RuleChange(
+            pack=new.identity["pack"],
+            previous=files.identity["pack"],
+            proposed=_now(),
+            difference=describe_difference(folder / PACK, partial / PACK),
+        )
+        write_json(partial / CHANGE_DOCUMENT, asdict(found))
+        if open_ is not None:
+            withdraw(folder)
+        partial.rename(folder / CHANGE)
+    return found
+
+
+def _require_same_model(old: JobFiles, new: JobFiles) -> None:
+    """Raise JobError if the rules change what the model reads or predicts."""
+    settings: dict[str, dict[str, object]] = {name: {} for name in old.listed_sites()}
+    job = old.joint_job(settings or {"a": {}, "b": {}})
+    new.joint_job(settings or {"a": {}, "b": {}})  # the job must be possible with the new rules
+    inputs = [feature_headers(job, one.pack.manifest.contract) for one in (old, new)]
+    if inputs[0] != inputs[1]:
+        raise JobError(
+            "the new rules change the inputs of the model",
+            expected=", ".join(inputs[0]),
+            received=", ".join(inputs[1]),
+            help=f"name the inputs in {JOB} (`data.features`), or create a new federation",
+        )
+    outputs = [choose_output(job, one.pack) for one in (old, new)]
+    if outputs[0] != outputs[1]:
+        raise JobError(
+            "the new rules change the output of the model",
+            expected=outputs[0],
+            received=outputs[1],
+            help="create a new federation",
+        )
+
+
+def _save(folder: Path, change: RuleChange) -> None:
+    write_json(folder / CHANGE / CHANGE_DOCUMENT, asdict(change))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,104 @@
+"""What injected knowledge gained or cost, from the comparison and `knowledge.csv`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fedkg.jobs.comparison.paired_test import paired_test
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
+from fedkg.jobs.trial_expansion import INJECT
+
+FIGURES: Mapping[str, str] = {
+    "violation": "range_violation",
+    "knowledge": "knowledge_alone",
+    "contained": "knowledge_contained",
+    "masked": "masked",
+}
+"""Columns of `knowledge.csv`, and their names in `results.json`."""
+
+
+def knowledge_values(
+    seeds: Sequence[str], lines: Iterable[Mapping[str, str]]
+) -> dict[str, list[float]]:
+    """The figures of knowledge over all test samples, by name in `results.json`.
+
+    Args:
+        seeds: the trials of a row of the comparison, one per seed.
+        lines: the rows of `knowledge.csv`.
+    """
+    found = {line["trial"]: line for line in lines if not line["client"]}
+    own = [found[trial] for trial in seeds if trial in found]
+    if len(own) < len(seeds):
+        return {}
+    return {
+        name: [float(line[column]) if line[column] else math.nan for line in own]
+        for column, name in FIGURES.items()
+    }
+
+
+def describe_injection(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One or two sentences for each trained setting with knowledge.
+
+    `Any`: rows of `results.json`.
+    """
+    said = []
+    for row in results:
+        if FIGURES["violation"] not in row or row["setting"].get(INJECT) == "False":
+            continue
+        measure = MEASURE_BY_COLUMN[row["measure"]]
+        setting = _without_injection(row)
+        plain = next(
+            (
+                other
+                for other in results
+                if other["setting"].get(INJECT) == "False"
+                and FIGURES["violation"] in other
+                and other["algorithm"] == row["algorithm"]
+                and other["corrupted"] == row["corrupted"]
+                and _without_injection(other) == setting
+            ),
+            None,
+        )
+        own = _known(row[measure.name])
+        alone = _known(row[FIGURES["knowledge"]])
+        parts = [f"{row['title']} with knowledge ends at {measure.title} {own}"]
+        if plain is not None:
+            parts.append(f"without at {_known(plain[measure.name])}")
+            parts.append(f"without, but with the ranges at use, at {_known(plain['masked'])}")
+        parts.append(
+            f"the knowledge alone at {alone}" if alone else "the knowledge alone predicts nothing"
+        )
+        violations = f"{_share(row)} of its answers are outside the ranges"
+        if plain is not None:
+            violations += f", without knowledge {_share(plain)}"
+        said.append(f"{', '.join(parts)}. {violations}.")
+        if plain is not None:
+            found = paired_test(row[measure.name]["values"], plain[measure.name]["values"])
+            if found.mean * measure.sign < 0:
+                sure = "hurts" if found.direction else "seems to hurt"
+                said.append(
+                    f"The knowledge {sure} {row['title']}: {measure.title} changes by "
+                    f"{found.mean:+.3f}; compare a smaller `trust`, or correct the knowledge."
+                )
+    return said
+
+
+def _without_injection(row: Mapping[str, Any]) -> dict[str, str]:
+    """The setting of a row without fields about injection. `Any`: JSON."""
+    return {
+        field: value
+        for field, value in row["setting"].items()
+        if field != INJECT and not field.startswith(f"{INJECT}.")
+    }
+
+
+def _known(figure: Mapping[str, Any]) -> str:
+    """The mean as text; "" if nothing was measured. `Any`: JSON."""
+    return "" if figure["mean"] is None else f"{figure['mean']:.3f}"
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    mean = row[FIGURES["violation"]]["mean"]
+    return "an unknown share" if mean is None else f"{mean:.1%}"

@@ -1,0 +1,81 @@
+"""The quick check finds what a compilation of the whole text finds, whatever was edited before."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fedkg_compiler.editor.incremental_check import IncrementalCheck
+from fedkg_compiler.editor.rule_document import RuleDocument
+from fedkg_compiler.input_tracking import instead
+from fedkg_compiler.pipeline import compile_rules
+
+ROOT = Path(__file__).parents[3]
+FILES = [
+    ROOT / "examples/milling/rules.fkg",
+    ROOT / "examples/hvac/rules.fkg",
+    ROOT / "examples/plants/rules.fkg",
+    ROOT / "rules/templates/until.fkg",
+]
+
+
+def check_whole(path: Path, text: str) -> list[str]:
+    with instead({path: text.encode()}):
+        found = compile_rules([path], reason=False, check_only=True).diagnostics
+    return sorted(map(repr, found))
+
+
+def edit(text: str, draw: random.Random) -> str:
+    """Damage, remove, repeat or move a line, or repair nothing."""
+    lines = text.split("\n")
+    at = draw.randrange(len(lines))
+    match draw.randrange(5):
+        case 0:
+            lines[at] = lines[at].replace(" <= ", " => ", 1).replace("require", "requires", 1)
+        case 1:
+            words = lines[at].split(" ")
+            words[draw.randrange(len(words))] = "q1"
+            lines[at] = " ".join(words)
+        case 2:
+            del lines[at]
+        case 3:
+            lines.insert(at, "")
+        case _:
+            lines[at] = lines[at].replace("bar", "degC").replace("degC", "K")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("edits", [5, pytest.param(60, marks=pytest.mark.slow)])
+def test_edits_one_after_the_other(path: Path, edits: int) -> None:
+    draw = random.Random(path.stem)
+    check = IncrementalCheck()
+    original = path.read_text()
+    texts = [original]
+    for _ in range(edits):
+        texts.append(edit(texts[-1] if draw.random() < 0.7 else original, draw))
+    for text in texts:
+        found = check.check(RuleDocument(path, text))
+        assert sorted(map(repr, found)) == check_whole(path, text)
+
+
+def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path: Path) -> None:
+    path = tmp_path / "x.fkg"
+    rules = "rule a require x <= 8 bar\nrule b require x <= 6 bar\nrule c require x >= 0 bar\n"
+    text = f"signal x in bar\n{rules}"
+    check = IncrementalCheck()
+    document = RuleDocument(path, text)
+    with instead({path: text.encode()}):
+        whole = compile_rules([path]).diagnostics
+
+    def found_after(old: str, new: str) -> list[tuple[str, int]]:
+        check.remember(document, whole)
+        found = check.check(RuleDocument(path, text.replace(old, new)))
+        return [(one.code, one.span.line) for one in found]
+
+    assert found_after("x >= 0 bar", "x >= 1 bar") == [("FKG505", 2)]
+    assert found_after("rule a", "\nrule a") == [("FKG505", 3)]
+    assert found_after("<= 8 bar", "<= 9 bar") == []
+    assert found_after("<= 6 bar", "<= 5 bar") == []

@@ -1,0 +1,104 @@
+"""The language server as an editor sees it: `fedkg lsp` behind pytest-lsp's client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_lsp
+from lsprotocol import types as lsp
+from pytest_lsp import ClientServerConfig, LanguageClient
+
+TEXT = """signal druck in bar span 0 .. 20   # ä𝄞
+rule a "Hält." require druck <= 8 bar
+rule b require druck <= 6 bar
+example of b fails for druck = 7 bar
+"""
+
+
+@pytest_lsp.fixture(
+    config=ClientServerConfig(server_command=[sys.executable, "-m", "fedkg", "lsp"])
+)
+async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+    capabilities = lsp.ClientCapabilities(
+        text_document=lsp.TextDocumentClientCapabilities(
+            publish_diagnostics=lsp.PublishDiagnosticsClientCapabilities(related_information=True)
+        )
+    )
+    await lsp_client.initialize_session(lsp.InitializeParams(capabilities=capabilities))
+    yield
+    await lsp_client.shutdown_session()
+
+
+async def shown(client: LanguageClient, uri: str, count: int) -> list[lsp.Diagnostic]:
+    """The diagnostics of a file as soon as there are so many."""
+    while len(found := client.diagnostics.get(uri, [])) != count:
+        await client.wait_for_notification(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    return list(found)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_a_session(client: LanguageClient, tmp_path: Path) -> None:
+    uri = (tmp_path / "x.fkg").as_uri()
+    document = lsp.TextDocumentIdentifier(uri)
+    opened = lsp.TextDocumentItem(uri=uri, language_id="fkg", version=1, text=TEXT)
+    client.text_document_did_open(lsp.DidOpenTextDocumentParams(opened))
+
+    # the analysis of several rules comes with the full check
+    [redundant] = await shown(client, uri, 1)
+    assert (redundant.code, redundant.range.start) == ("FKG505", lsp.Position(1, 5))
+    assert redundant.related_information is not None
+    assert redundant.related_information[0].location.range.start.line == 2
+
+    wrong = TEXT.replace("# ä𝄞", "").replace('"Hält."', '"ä𝄞"').replace("8 bar", "8 Bar")
+    change = lsp.TextDocumentContentChangeWholeDocument(wrong)
+    version = lsp.VersionedTextDocumentIdentifier(version=2, uri=uri)
+    client.text_document_did_change(lsp.DidChangeTextDocumentParams(version, [change]))
+    await asyncio.sleep(0)
+    while (found := client.diagnostics[uri])[0].code != "FKG211":
+        await client.wait_for_notification(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    # 𝄞 is two UTF-16 units, in which clients count
+    assert found[0].range.start == lsp.Position(1, wrong.split("\n")[1].index("Bar") + 1)
+
+    actions = await client.text_document_code_action_async(
+        lsp.CodeActionParams(document, found[0].range, lsp.CodeActionContext(found))
+    )
+    assert actions
+    assert isinstance(actions[0], lsp.CodeAction)
+    assert actions[0].edit is not None
+    assert actions[0].edit.changes is not None
+    assert [edit.new_text for edit in actions[0].edit.changes[uri]] == ["bar"]
+
+    hover = await client.text_document_hover_async(lsp.HoverParams(document, lsp.Position(2, 16)))
+    assert hover is not None
+    assert isinstance(hover.contents, lsp.MarkupContent)
+    assert hover.contents.value == "**signal druck**, in bar, span 0 .. 20"
+
+    place = await client.text_document_definition_async(
+        lsp.DefinitionParams(document, lsp.Position(2, 16))
+    )
+    assert isinstance(place, lsp.Location)
+    assert place.range.start == lsp.Position(0, 7)
+
+    edit = await client.text_document_rename_async(
+        lsp.RenameParams(document, lsp.Position(2, 16), "p")
+    )
+    assert edit is not None
+    assert edit.changes is not None
+    assert [one.range.start.line for one in edit.changes[uri]] == [0, 1, 2, 3]
+
+    lenses = await client.text_document_code_lens_async(lsp.CodeLensParams(document))
+    assert lenses
+    assert lenses[0].command is not None
+    run = lenses[0].command
+    restored = lsp.TextDocumentContentChangeWholeDocument(TEXT)
+    version = lsp.VersionedTextDocumentIdentifier(version=3, uri=uri)
+    client.text_document_did_change(lsp.DidChangeTextDocumentParams(version, [restored]))
+    result = await client.workspace_execute_command_async(
+        lsp.ExecuteCommandParams(run.command, run.arguments)
+    )
+    assert result == "fails, as expected"

@@ -1,0 +1,91 @@
+"""What the operator of a site reads: connection, rounds, what was sent, and what to do next."""
+
+from __future__ import annotations
+
+import pytest
+from command import call
+from federation_folders import create_folders
+
+from fedkg.deploy.federation import SOCKET
+from fedkg.deploy.message import Message
+from fedkg.deploy.site_process import listen
+from fedkg.deploy.site_status import ActivityLog, read_report
+from fedkg.errors import FederationError, TableError
+
+
+@pytest.fixture
+def site(tmp_path):
+    create_folders(tmp_path)
+    return tmp_path / "graz"
+
+
+def request(kind: str, number: int = 0, **fields: object) -> bytes:
+    return Message(kind=kind, round=number, fields=fields).to_bytes()
+
+
+def test_each_request_is_told_once_and_adds_to_the_status(site, capsys):
+    notes: list[str] = []
+    log = ActivityLog(site, notes.append)
+    answer = log.watch(lambda data: b"x" * 100)
+
+    def fail(data: bytes) -> bytes:
+        raise TableError("column `torque` is missing")
+
+    with listen(site / SOCKET):
+        log.disconnect("nothing answers at fed:1")
+        log.disconnect("nothing answers at fed:1")
+        log.connect("fed:1")
+        log.connect("fed:1")
+        answer(request("describe", step="summary"))
+        answer(request("train", 1))
+        answer(request("train", 2))
+        answer(request("note", 2, excluded="its update\x1b[31m is not finite"))
+        for _ in range(2):
+            with pytest.raises(TableError):
+                log.watch(fail)(request("train", 3))
+        report = read_report(site)
+        shown = call(capsys, "site", "status", site)
+
+    assert [note.partition(":")[0] for note in notes] == [
+        "not connected",
+        "connected to the server at fed",
+        "round 1",
+        "round 2",
+        "round 2",
+        "the request of the server for round 3 was not answered",
+    ]
+    assert (report.state, report.next) == ("connected", "")
+    assert report.activity.sent == {"summary of the table": 1, "model update": 2}
+    assert (report.activity.round, report.activity.bytes_up) == (2, 400)
+    assert report.activity.excluded == "round 2: its update\\u001b[31m is not finite"
+    assert "column `torque` is missing" in report.activity.error
+    assert shown.out.startswith("graz: connected for ")
+    assert "last round 2; last request " in shown.out
+    assert "not used: round 2: its update\\u001b[31m is not finite\nlast error: " in shown.out
+
+
+def test_next_step_follows_from_the_state(site, capsys):
+    assert read_report(site).next == f"fedkg site run {site}"
+    with listen(site / SOCKET):
+        log = ActivityLog(site, lambda note: None)
+        log.disconnect("the server does not know the key")
+        assert read_report(site).next == f"fedkg site doctor {site}"
+        call(capsys, "site", "pause", site)
+        assert read_report(site).next == f"fedkg site resume {site}"
+    call(capsys, "site", "resume", site)
+    assert read_report(site).state == "stopped"
+    left = call(capsys, "site", "leave", site, "--wait", "0", "--delete")
+    assert read_report(site).state == "left"
+    assert "dismiss FEDERATION graz --delete" in left.out
+    assert sorted(path.name for path in site.iterdir()) == ["left", "site.json"]
+
+
+def test_one_process_owns_the_socket_of_a_site(site):
+    with (
+        listen(site / SOCKET),
+        pytest.raises(FederationError, match="another process already serves"),
+        listen(site / SOCKET),
+    ):
+        pass
+    with listen(site / SOCKET):  # the lock ends with its owner
+        pass
