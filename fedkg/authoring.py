@@ -270,6 +270,20 @@ def serve_language() -> None:
         serve()
 
 
+def check_open_file(request: str) -> str:
+    """Answer the language server's request for a full check; both are JSON.
+
+    Raises:
+        LimitError: the file is above a limit.
+    """
+    from fedkg.evaluation.example_runner import run_example
+
+    with needs_compiler("the language server"):
+        from fedkg_compiler.editor.full_check import Request, check_fully
+
+        return check_fully(Request.from_json(request), run_example).to_json()
+
+
 def explain(code: str) -> tuple[str, str]:
     """Return the title and the page of a diagnostic code. Raises UsageError for an unknown code."""
     with needs_compiler("explaining codes"):

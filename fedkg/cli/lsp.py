@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
 
-def lsp() -> None:
+import typer
+
+
+def lsp(check: Annotated[bool, typer.Option("--check", hidden=True)] = False) -> None:
     """Serve an editor over standard input and output (Language Server Protocol).
 
     Editors start this command themselves. It offers diagnostics, hovers, completion, definitions,
@@ -17,4 +22,7 @@ def lsp() -> None:
     """
     from fedkg import authoring
 
+    if check:  # the server starts this process for a full check
+        sys.stdout.write(authoring.check_open_file(sys.stdin.buffer.read().decode()))
+        return
     authoring.serve_language()

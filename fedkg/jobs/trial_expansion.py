@@ -145,6 +145,8 @@ def _plain_controls(job: Job, configs: Sequence[TrialConfig]) -> list[TrialConfi
         inject = config.job.model.inject
         if inject is None or not inject.control or INJECT in job.compare:
             continue
+        if config.job.privacy is not None:  # another training would spend the budget again
+            continue
         varied = {
             field: value
             for field, value in config.varied.items()

@@ -123,8 +123,10 @@ class Ledger:
             return cls(unit=str(document["unit"]), entries=entries)
         except (KeyError, TypeError, ValueError) as error:
             raise JobError(
-                "the saved privacy ledger is incomplete",
+                "the saved privacy ledger cannot be read",
+                expected="`unit` and `entries`, as `Ledger.document` writes them",
                 received=f"{type(error).__name__}: {error}",
+                help="restore it from a copy; without it, the spent budget is unknown",
             ) from error
 
 

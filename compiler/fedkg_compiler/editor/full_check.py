@@ -1,23 +1,22 @@
-"""The whole compilation of an open file, in a process that ends with it.
+"""The whole compilation of an open file, for a process that ends with it.
 
 The analysis of rules needs a solver, which takes time and memory that the language server does not
-have. `python -m fedkg_compiler.editor.full_check` reads one `Request` as JSON from its standard
-input and writes one `Result` to its standard output.
+have. So the server sends a `Request` as JSON to another process, `fedkg lsp --check`, and gets a
+`Result` back.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from fedkg.errors import FedkgError
-from fedkg.evaluation.example_runner import run_example
 from fedkg.pack import Pack
+from fedkg.pack.examples import RuleExample
 from fedkg_compiler.analysis.requirement_text import sentence
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
@@ -27,6 +26,26 @@ from fedkg_compiler.row_source_triples import Fact, origins
 
 SHOWN_ENTITIES = 5
 """Entities of a rule that are named; of more, only their number."""
+
+
+class Verdict(Protocol):
+    """What an example comes to, as `fedkg.evaluation.example_runner.ExampleResult` says it."""
+
+    @property
+    def line(self) -> int:
+        """Line of the example, from 1."""
+
+    @property
+    def expected(self) -> str:
+        """The verdict that the author expects."""
+
+    @property
+    def got(self) -> str:
+        """The verdict of the rule."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether they agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +61,16 @@ class Request:
     text: str
     graphs: tuple[str, ...] = ()
     origin: str = ""
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that `to_json` wrote."""
+        found: dict[str, Any] = json.loads(text)
+        return cls(**found | {"graphs": tuple(found["graphs"])})
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +140,12 @@ class Result:
         )
 
 
-def check_fully(request: Request) -> Result:
+def check_fully(request: Request, run_example: Callable[[RuleExample], Verdict]) -> Result:
     """Compile a file with the analysis of its rules, and run its examples.
+
+    Args:
+        request: what to check.
+        run_example: runs one example.
 
     Raises:
         FedkgError: the input is above a limit.
@@ -125,7 +158,7 @@ def check_fully(request: Request) -> Result:
         return Result(
             diagnostics=compiled.diagnostics,
             rules={} if compiled.pack is None else _rule_facts(compiled.pack),
-            examples=_examples(compiled, path),
+            examples=_examples(compiled, path, run_example),
         )
 
 
@@ -151,7 +184,9 @@ def _rule_facts(pack: Pack) -> dict[str, RuleFacts]:
     return found
 
 
-def _examples(compiled: Compilation, path: Path) -> tuple[ExampleVerdict, ...]:
+def _examples(
+    compiled: Compilation, path: Path, run_example: Callable[[RuleExample], Verdict]
+) -> tuple[ExampleVerdict, ...]:
     if any(one.severity == "error" for one in compiled.diagnostics):
         return ()
     results = (run_example(one) for one in compiled.examples if one.file == str(path))
@@ -180,19 +215,3 @@ def _lines(fact: Fact, depth: int) -> list[str]:
     place = fact.place or (f"by {fact.rule}" if fact.rule else "")
     own = f"{'  ' * depth}{fact.triple}" + (f"  ({place})" if place else "")
     return [own, *(line for premise in fact.premises for line in _lines(premise, depth + 1))]
-
-
-def main() -> int:
-    """Answer the request on standard input; exit code 1 if an input is above a limit."""
-    request: dict[str, Any] = json.loads(sys.stdin.buffer.read())
-    try:
-        result = check_fully(Request(**request | {"graphs": tuple(request["graphs"])}))
-    except FedkgError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    sys.stdout.write(result.to_json())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

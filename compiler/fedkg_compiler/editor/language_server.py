@@ -7,11 +7,10 @@ once, and with a full check in another process when nothing has changed for a wh
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,9 @@ from fedkg_compiler.frontends.fkg.syntax.tree import Example
 
 IDLE = 0.4
 """Seconds without a change after which the full check starts."""
+
+FULL_CHECK = (sys.executable, "-m", "fedkg", "lsp", "--check")
+"""The command that reads a `Request` and writes a `Result`."""
 
 RUN_EXAMPLE = "fedkg.runExample"
 """The command behind the lens above an example; its arguments are the URI and the line from 0."""
@@ -196,12 +198,12 @@ async def _run_full_check(
         path=str(document.path), text=document.text, graphs=tuple(map(str, graphs)), origin=origin
     )
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "fedkg_compiler.editor.full_check"),
+        *FULL_CHECK,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    body = json.dumps(asdict(request)).encode()
+    body = request.to_json().encode()
     try:
         output, _ = await asyncio.wait_for(process.communicate(body), limit("seconds"))
     except TimeoutError:

@@ -947,18 +947,19 @@ class Experiment:
         key = f"{config.split_key}|{share}|{mining}|{self._sample_key(config)}"
         if config.job.simulation.attacks.changes == "labels":
             key += config.job.simulation.model_dump_json()
-        if key not in self._mined:
+        own = (key, config.job.model.inject is None)  # the shared inputs have columns of knowledge
+        if own not in self._mined:
             outputs = self.samples.scaled.outputs
             assert outputs is not None, "forecasts are numbers"
             layout, steps = input_layout(outputs), self._horizon
             if mining is None:
-                self._mined[key] = self.infer(config, clients, layout, share)
+                self._mined[own] = self.infer(config, clients, layout, share)
             else:
                 x, y = self._probe_samples(config)
                 seed = derive_seed(
                     config.seed, key, pack_digest(self.pack), client_data_digest(clients)
                 )  # never repeat noise for other settings or samples
-                self._mined[key] = inferred_privately(
+                self._mined[own] = inferred_privately(
                     self.pack,
                     clients,
                     layout,
@@ -970,7 +971,7 @@ class Experiment:
                     seed=seed,
                     randomness="system" if has_system_noise(self.job) else "seeded",
                 )
-        return self._mined[key]
+        return self._mined[own]
 
     def infer(
         self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float

@@ -72,7 +72,8 @@ class Inject(Section):
     control: bool = Field(
         default=True,
         description="Whether to train each setting also without knowledge, as a control; costs "
-        "one more trial unless the job compares both.",
+        "one more trial unless the job compares both. With `privacy` there is none, because it "
+        "would spend the budget again.",
     )
 
     @model_validator(mode="after")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.editor.full_check import Request, check_fully
+from fedkg.evaluation.example_runner import run_example
+from fedkg_compiler.editor.full_check import Request, Result, check_fully
 from fedkg_compiler.editor.language_service import InvalidName, LanguageService, format_text
 from fedkg_compiler.editor.rule_document import RuleDocument
 
@@ -48,6 +49,11 @@ def document(tmp_path: Path) -> RuleDocument:
     return RuleDocument(tmp_path / "rules.fkg", RULES)
 
 
+def check_document(document: RuleDocument) -> Result:
+    request = Request(path=str(document.path), text=document.text)
+    return check_fully(request, run_example)
+
+
 def place(text: str, after: str = "") -> tuple[int, int]:
     """Line and column (from 1) of the beginning of a text, the first one after another."""
     at = RULES.index(text, RULES.index(after) if after else 0)
@@ -80,7 +86,7 @@ def test_hover(document: RuleDocument, at: tuple[int, int], expected: str) -> No
 
 
 def test_hover_of_a_rule_has_the_facts_of_the_last_full_check(document: RuleDocument) -> None:
-    result = check_fully(Request(path=str(document.path), text=document.text))
+    result = check_document(document)
     service = LanguageService(rules=result.rules)
 
     found = service.hover(document, *place("torque_limit"))
@@ -97,12 +103,14 @@ def test_hover_of_a_rule_has_the_facts_of_the_last_full_check(document: RuleDocu
 
 def test_a_full_check_finds_the_triples_behind_a_rule(document: RuleDocument) -> None:
     request = Request(path=str(document.path), text=document.text, origin="torque_limit")
-    facts = check_fully(request).facts
+    facts = check_fully(request, run_example).facts
     assert any("plant:M01 plant:maxTorque" in line and "plant.ttl:7" in line for line in facts)
 
 
 def test_a_full_check_runs_the_examples(document: RuleDocument) -> None:
-    [example] = check_fully(Request(path=str(document.path), text=document.text)).examples
+    [example] = check_fully(
+        Request(path=str(document.path), text=document.text), run_example
+    ).examples
     assert (example.line, example.passed, example.text) == (17, True, "fails, as expected")
 
 
@@ -207,7 +215,9 @@ def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -
 
 def test_fixes_are_offered_on_the_lines_of_their_diagnostic(tmp_path: Path) -> None:
     document = RuleDocument(tmp_path / "x.fkg", "signal x in bar\n\nrule a require x <= 5 Bar\n")
-    diagnostics = check_fully(Request(path=str(document.path), text=document.text)).diagnostics
+    diagnostics = check_fully(
+        Request(path=str(document.path), text=document.text), run_example
+    ).diagnostics
     service = LanguageService()
     [action] = service.actions(diagnostics, document, 3, 3)
     assert [(edit.was, edit.text) for edit in action.edits] == [("Bar", "bar")]

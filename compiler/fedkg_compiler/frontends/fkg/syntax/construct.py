@@ -296,7 +296,8 @@ def find_clauses(at: StatementText, branch: Branch, *names: str) -> dict[str, Br
                 "FKG030",
                 at.span(clause),
                 f"`{said}` is written twice",
-                "keep one of them",
+                "keep one of them"
+                + ("; several variables: for ?a, ?b where { ... }" if said == "for" else ""),
                 related=(first,),
             )
         else:
@@ -640,11 +641,16 @@ def build_comparison(at: StatementText, branch: Branch) -> Comparison:
     _check_direction(at, operators)
     if tolerance is not None and any(sign.text != "==" for sign in operators):
         wrong = next(sign for sign in operators if sign.text != "==")
+        in_chain = any(sign.text == "==" for sign in operators)
         at.report(
             "FKG033",
             at.span(last),
-            f"a tolerance belongs to ==, not to {wrong.text}",
-            "move the bound itself, or write == ... +/- ...",
+            "a chain of comparisons cannot have a tolerance"
+            if in_chain
+            else f"a tolerance belongs to ==, not to {wrong.text}",
+            "write two comparisons, joined by `and`"
+            if in_chain
+            else "move the bound itself, or write == ... +/- ...",
         )
     return Comparison(
         span=at.span(branch),
