@@ -85,9 +85,7 @@ def monitor(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            "--state", metavar="FILE", help="Save the state here, and continue from it."
-        ),
+        typer.Option("--state", metavar="FILE", help="Save the state here, and continue from it."),
     ] = None,
     dates: Annotated[
         Literal["day-first", "month-first"] | None,
@@ -209,12 +207,13 @@ class _Monitor:
                 rows, moment = self.stream.rows, time.monotonic()
                 self._tell(self._summary("rates", began))
                 self.save()
-        self._add(self.rows.feed(b"", end=True))
+        if self._state is None:  # otherwise the stream continues, perhaps within a row
+            self._add(self.rows.feed(b"", end=True))
         if not self.rows.headers:
             raise TableError(
                 f"{self.rows.name} is empty", expected="a header line, then rows of data"
             )
-        if self._state is None:  # otherwise the stream continues
+        if self._state is None:
             self._tell_verdicts(self.stream.finish(self._report))
         self.save()
         self._tell(self._summary("end", began))
@@ -364,9 +363,7 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
         *folder.rows("checks.csv"),
         *(row for row in folder.rows("rules.csv") if row["trial"] == first),
     ]
-    return {
-        row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows
-    }
+    return {row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows}
 
 
 def _read_input() -> Iterator[bytes]:

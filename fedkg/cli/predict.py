@@ -59,9 +59,7 @@ def predict(
         raise MissingExtra("prediction", "run")
     from fedkg.jobs.prediction import predict_sites
 
-    found = predict_sites(
-        folder, sites, site=site, trial=trial, model=model, trust_code=trust_code
-    )
+    found = predict_sites(folder, sites, site=site, trial=trial, model=model, trust_code=trust_code)
     lines = [line for one in found.sites for line in one.lines]
     if output is not None:
         write_atomically(output, table_text(lines))

@@ -80,7 +80,4 @@ def difference_interval(one: tuple[int, int], other: tuple[int, int]) -> Interva
     """
     p, q = one[0] / one[1], other[0] / other[1]
     (low, high), (lower, upper) = wilson_interval(*one), wilson_interval(*other)
-    return (
-        p - q - math.hypot(p - low, upper - q),
-        p - q + math.hypot(high - p, q - lower),
-    )
+    return (p - q - math.hypot(p - low, upper - q), p - q + math.hypot(high - p, q - lower))

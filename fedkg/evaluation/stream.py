@@ -153,6 +153,9 @@ class RuleStream:
         """
         contract = self.pack.manifest.contract
         table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
+        if self._frame is None:  # names all missing columns before any row is evaluated
+            empty, needs = _take(table, np.zeros(0, dtype=np.int64)), find_columns_read(self.pack)
+            table_values(contract, empty, needs=needs, missing=self._missing)
         new = _select(table, self._headers)
         frame = new if self._frame is None else _join(self._frame, new)
         number = np.concatenate([self._number, self.rows + 1 + np.arange(new.rows)])

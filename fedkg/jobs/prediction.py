@@ -44,7 +44,7 @@ from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig
 from fedkg.models import Model, Params, predict
-from fedkg.pack import Pack
+from fedkg.pack import Column, Pack
 from fedkg.sites import SitesFile, load_sites, read_site
 from fedkg.sites.sites_file import find_site
 from fedkg.tables import Cells, Table
@@ -147,20 +147,23 @@ def predict_sites(
             _predict_site(experiment, config, built, state, described, name, model)
             for name in names
         )
-    column = next(
-        (c for c in built.pack.manifest.contract.columns if built.output in (c.name, c.label)), None
-    )
     enforced = rules.hard.enforced if rules.hard is not None else ()
     if isinstance(built.problem.model, HardForecasts):
         enforced = built.problem.model.rules.names
     return Predictions(
         trial=config.id,
         output=built.output,
-        unit="" if column is None else column.unit,
+        unit=find_output(built.pack, built.output).unit,
         corrected_by=tuple(enforced),
         sites=found,
         seconds=time.monotonic() - began,
     )
+
+
+def find_output(pack: Pack, name: str) -> Column:
+    """The column of an output, or the first one of a label."""
+    columns = pack.manifest.contract.columns
+    return next(c for c in columns if c.role == "output" and name in (c.name, c.label))
 
 
 def _find_trial(run: RunFolder, trial: str) -> str:
@@ -261,21 +264,8 @@ def _predict_site(
     window = config.job.data.window
     if window is not None and window.horizon:
         lines = _forecast_lines(samples, answers, corrected, table, name, trial)
-        verdicts = rules.forecast_verdicts(
-            trial.problem.model, params, inputs, torch.from_numpy(index)
-        ) if rules.module is not None else None
-        counts = {}
-        if verdicts is not None:
-            tallies = tally_forecasts(rules, verdicts, torch.from_numpy(index), samples.source)
-            for place, one in tallies.items():
-                counts[rules.pack.manifest.rules[place].name] = {
-                    "satisfied": one.evaluations - one.violated,
-                    "violated": one.violated,
-                    "unknown": one.bound * len(index) - one.evaluations,
-                }
-        return SitePredictions(
-            site=name, model=owner, rows=table.rows, lines=lines, counts=counts
-        )
+        counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
+        return SitePredictions(site=name, model=owner, rows=table.rows, lines=lines, counts=counts)
     if samples.source.task == "classes":
         corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
     values = _values(samples, answers)
@@ -299,6 +289,25 @@ def _predict_site(
     )
 
 
+def _count_forecasts(
+    rules: SampleRules, model: Model, params: Params, inputs: ModelInputs, samples: Samples
+) -> dict[str, Counts]:
+    """The evaluations of each rule on forecasts; a forecast is one case."""
+    if rules.module is None:
+        return {}
+    index = torch.arange(samples.source.samples)
+    verdicts = rules.forecast_verdicts(model, params, inputs, index)
+    tallies = tally_forecasts(rules, verdicts, index, samples.source)
+    return {
+        rules.pack.manifest.rules[place].name: {
+            "satisfied": one.evaluations - one.violated,
+            "violated": one.violated,
+            "unknown": one.bound * len(index) - one.evaluations,
+        }
+        for place, one in tallies.items()
+    }
+
+
 def _prepare(experiment: Experiment, job: Job, table: Table, site: str) -> Samples:
     """The samples of a site's rows, scaled as the training scaled its own."""
     pack, summary = experiment.pack, experiment.samples.summary
@@ -310,29 +319,25 @@ def _prepare(experiment: Experiment, job: Job, table: Table, site: str) -> Sampl
         frame = frame.with_texts(SITE_COLUMN, [site] * frame.rows)
         part = TablePart(frame=frame, use=np.full(frame.rows, TEST, dtype=np.int8))
         return table_samples(job, pack, {site: part}, summary)
-    outputs = [
-        c for c in contract.columns
-        if c.role == "output" and experiment.output in (c.name, c.label)
-    ]  # fmt: skip
+    output = find_output(pack, experiment.output)
     horizon = 0 if job.data.window is None else job.data.window.horizon
     before: dict[str, float] | None = None
     rows = table.rows
     if horizon:
-        table = _with_steps_to_come(table, pack, outputs[0].source, horizon)
+        table = _with_steps_to_come(table, pack, output.source, horizon)
     else:
         fill: Sequence[str] | NDArray[np.float64] = np.zeros(table.rows)
-        if outputs[0].type == "score":
-            fill = [outputs[0].category] * table.rows
-        table = with_column(table, outputs[0].source, fill)
+        if output.type == "score":
+            fill = [output.category] * table.rows
+        table = with_column(table, output.source, fill)
     table = with_column(table, SITE_COLUMN, [site] * table.rows)
     data = table_set(table, contract, output=job.output or "", site=SITE_COLUMN)
     if horizon:
-        column = outputs[0]
         x = np.concatenate(
             [data.x.astype(np.float64), np.asarray(data.y, dtype=np.float64)[:, None]], axis=1
         )
         data = replace(
-            data, x=x, features=(*data.features, column.source), units=(*data.units, column.unit),
+            data, x=x, features=(*data.features, output.source), units=(*data.units, output.unit),
             task="forecast",
         )  # fmt: skip
         assert data.time is not None, "windows have times"
@@ -350,9 +355,12 @@ def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> 
     from too.
 
     Raises:
-        TableError: the rules have no timeline with a step, or the last row has no time.
+        TableError: the rules have no timeline with a step, no row has a time, or the table lacks
+            the output.
     """
     contract = pack.manifest.contract
+    if output not in table:
+        raise table.missing(output, needed="the model reads to forecast it")
     header, step = contract.time, contract.step
     if header is None or step is None:
         raise TableError(
@@ -387,9 +395,7 @@ def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> 
     )
 
 
-def with_column(
-    table: Table, header: str, column: Sequence[str] | NDArray[np.float64]
-) -> Table:
+def with_column(table: Table, header: str, column: Sequence[str] | NDArray[np.float64]) -> Table:
     """The table with one column added or replaced.
 
     Args:
@@ -444,9 +450,8 @@ def _row_lines(
 ) -> tuple[tuple[dict[str, Any], ...], Table]:
     """A line for each prediction, and the table with the predictions as the output's column."""
     contract = trial.pack.manifest.contract
-    source = next(
-        c.source for c in contract.columns if trial.output in (c.name, c.label)
-    )  # fmt: skip
+    column = find_output(trial.pack, trial.output)
+    source = column.source
     rows = samples.source.rows
     kept = [
         header
@@ -460,7 +465,7 @@ def _row_lines(
     for sample, row in enumerate(rows.tolist()):
         line: dict[str, Any] = {"site": site, "row": _row_number(table, row)}
         line |= {header: texts[row] for header, texts in places.items()}
-        line[source] = listed[sample]
+        line |= {source: listed[sample], "unit": column.unit}
         if threshold is not None:
             line["alarm"] = int(listed[sample] >= threshold)
         lines.append(line | {"corrected": int(corrected[sample])})
@@ -502,6 +507,7 @@ def _forecast_lines(
                     "step": place + 1,
                     contract.time or "time": text,
                     **dict(zip(data.targets, steps[sample, place].tolist(), strict=True)),
+                    "unit": find_output(trial.pack, trial.output).unit,
                     "corrected": int(corrected[sample]),
                 }
             )
