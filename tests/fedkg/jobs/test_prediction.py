@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -91,9 +92,14 @@ def by_hand(folder: Path, site: str) -> np.ndarray:
     """The linear model on the standardised inputs, in mm, and not above the limit of `cap`."""
     train = json.loads((folder / "train.json").read_text())
     features = json.loads((folder / "run" / "environment.json").read_text())["features"]
-    # The scaling of the target is that of all rows before the test.
+    # The scaling of the target is that of the rows for training and the server. `smooth` looks two
+    # steps ahead, so the two rows before each part are left out.
     wear = np.concatenate(
-        [np.array(rows)[: round((1 - TEST) * len(rows)), 2] for rows in train.values()]
+        [
+            np.array(rows)[start : end - 2, 2]
+            for rows in train.values()
+            for start, end in pairwise(round(part * len(rows)) for part in (0, 0.7, 0.8))
+        ]
     )
     state = load_state(RunFolder(folder / "run"), "fedavg-s0")
     assert state is not None
