@@ -40,6 +40,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 QUICK: dict[str, str] = {
     "event_log_cost": "",
+    "language_server": "",
     "attacks": "--quick",
     "rule_file_check_time": "--repeats 3",
     "constraint_module": "--repeats 5",
@@ -82,6 +83,7 @@ QUICK: dict[str, str] = {
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
     "event_log_cost": "--share 0.05",
+    "language_server": "--changes 2",
     "attacks": "--tables f1 --rounds 1 --seeds 1 --shares 0.2 --attacks nan_update "
     "--rules scfa x-scfa",
     "rule_file_check_time": "--lines 200 --repeats 1",

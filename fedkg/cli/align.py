@@ -69,9 +69,9 @@ def align(
     ruled = output is not None and output.name.endswith(".sssom.tsv")
     if ruled and not errors and not proposed.by_rule:
         raise UsageError(
-            f"no rule maps {first} to {second}",
+            f"no mapping rules exist for {first} and {second}",
             expected="a B2MML schema and isa95",
-            help="proposals for review are Turtle: name the file .ttl",
+            help="to write proposals for review, name the file .ttl",
         )
     if output is not None and not errors:
         text = proposed.by_rule if ruled else ontologies.format_mappings(proposed, (first, second))

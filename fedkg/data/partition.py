@@ -227,7 +227,7 @@ def too_few_rows(
         f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
         expected=f"at least {min_samples} rows per site (data.min_samples)",
         received=_describe_fewest(sites, counts),
-        help="raise data.alpha, lower data.min_samples, or name fewer sites",
+        help="lower data.min_samples, name fewer sites, or raise data.alpha of a Dirichlet split",
     )
 
 

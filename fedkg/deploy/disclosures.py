@@ -212,7 +212,7 @@ def check_beside(work: Work) -> None:
     beside = work.algorithm.beside
     if beside is not None and getattr(beside.start, "common", None) != work.algorithm.start:
         raise JobError(
-            "the model that each site trains beside the common one must start from the same offer",
+            "the start of the model that each site keeps must contain that of the common model",
             expected=f"common={work.algorithm.start!r}",
         )
 

@@ -44,6 +44,7 @@ class NoisyReleases:
                 "this site's budget of privacy is spent",
                 expected=f"rounds 1 to {self.rounds}",
                 received=f"round {request.round}",
+                help="the job of this site plans no such round; ask the operator of the server",
             )
         path = self.folder / LEDGER
         released: dict[str, str] = parse_json(read_file(path), str(path)) if path.exists() else {}
@@ -54,7 +55,8 @@ class NoisyReleases:
             if known is None:
                 raise FederationError(
                     f"this site has already released its update of round {request.round}",
-                    help="a second one would exceed its budget of privacy: go on with the others",
+                    help="a second one would exceed its budget of privacy: the round ends without"
+                    " this site",
                 )
             return known
         self._write(LEDGER, json.dumps({**released, str(request.round): digest}).encode())

@@ -66,7 +66,10 @@ class PrivateRows:
             rows[name].shape != value.shape or rows[name].dtype != value.dtype
             for name, value in self.first.items()
         ):
-            raise FederationError(f"the private rows in {path} belong to another algorithm")
+            raise FederationError(
+                f"the private rows in {path} belong to another algorithm",
+                help="restore the site's state folder from a copy, or start a new run",
+            )
         return {name: rows[name] for name in self.first}
 
     def write(self, receipt: str, rows: Params) -> None:

@@ -216,7 +216,7 @@ def run_federation(
             help=f"`fedkg server run {folder} --without {','.join([*without, *gone])}` trains "
             "without from the first round on; or invite and admit the site again",
         )
-    from fedkg.deploy.flower.settings import flower_environment
+    from fedkg.deploy.flower.settings import LOGS, flower_environment
 
     os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
     from fedkg.deploy.flower.superlink import START_S, SuperLink
@@ -238,7 +238,10 @@ def run_federation(
         with stop_on_sigterm(), SuperLink(folder, federation) as link:
             grid = link.connect(START_S)
             if grid is None:
-                raise FederationError("the SuperLink does not answer")
+                raise FederationError(
+                    "the SuperLink, the server process of Flower, does not answer",
+                    help=f"see {folder / LOGS / 'superlink.log'}",
+                )
             on_note(f"{federation.name} listens on {federation.address}")
             admitted = AdmittedKeys(folder, link.admit, federation.node_keys())
             transport = RecordingTransport(

@@ -339,7 +339,7 @@ class SiteAnswers:
         if not path.exists():
             raise FederationError(
                 f"site {self.name} has not joined the training",
-                help="the server describes and joins all sites before it trains",
+                help="start the server again: it joins all sites before it trains",
             )
         self.require_same_tables()
         return Message.from_bytes(path.read_bytes(), sender=f"{path} of site {self.name}")

@@ -84,9 +84,8 @@ def foreign_classes(table: Table, header: str, classes: Sequence[str]) -> list[s
     close = nearest_header(foreign[0], classes)
     first = f"first in {table.where(rows[0])}" if len(rows) > 1 else f"in {table.where(rows[0])}"
     hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
-    what = (
-        f"which {'is' if len(foreign) == 1 else 'are'} no class of its label ({list_some(classes)})"
-    )
+    kind = "is not a class" if len(foreign) == 1 else "are not classes"
+    what = f"which {kind} of its label ({list_some(classes)})"
     count = f"taken as unknown in {len(rows):,} row{'s' * (len(rows) > 1)}"
     return [f"column `{header}` holds {list_some(foreign)}, {first}, {what}: {count}{hint}"]
 

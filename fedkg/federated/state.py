@@ -182,6 +182,7 @@ def from_tensors(
             "the saved state has another format",
             expected=str(FORMAT),
             received=str(document.get("format")),
+            help="continue with the version of fedkg that saved it, or start a new run",
         )
     models: Params = {}
     joints: dict[str, Params] = {}

@@ -431,16 +431,19 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
     if causes > client:
         number, used, advice = (
             causes,
-            f"gamma {rates.causes:g}",
-            f"a gamma of at most {rates.causes / causes:.2g}",
+            f"`causes` {rates.causes:g}",
+            f"`causes` of at most {rates.causes / causes:.2g}",
         )
     else:
         usable = rates.client * min(1.0, 1.0 / client) if client > 0 else rates.client
-        number, used = client, f"rates {rates.client:g} and {rates.server:g}"
-        advice = f"rates of at most {usable:.2g} and {rates.server * usable / rates.client:.2g}"
+        number, used = client, f"`client` {rates.client:g} and `server` {rates.server:g}"
+        advice = (
+            f"`client` and `server` rates of at most {usable:.2g} and "
+            f"{rates.server * usable / rates.client:.2g}"
+        )
     return FedkgError(
         f"{series.clients[m].name}: the learning diverges {where}",
-        expected="a stability number below 2 (section 5)",
+        expected="less than 2 for the rate times the curvature of the loss",
         received=f"{number:.3g} with {used}",
         help=(
             advice

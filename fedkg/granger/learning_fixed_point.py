@@ -130,7 +130,6 @@ def _conjugate(curved: Callable[[F64], F64], right: F64) -> F64:
     found, failed = cg(operator, right.ravel(), rtol=1e-12, atol=0.0, maxiter=20 * right.size)
     if failed:
         raise FedkgError(
-            "the closed form of the learning did not converge",
-            help="set a ridge above 0, which makes them better conditioned",
+            "the closed form of the learning did not converge", help="set `ridge` above 0"
         )
     return np.asarray(found, dtype=np.float64).reshape(shape)

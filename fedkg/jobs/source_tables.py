@@ -121,6 +121,7 @@ def _require_named_columns(job: Job, table: Table) -> None:
         **dict.fromkeys(job.data.features, "data.features"),
         **dict.fromkeys(job.data.categories, "data.categories"),
         job.data.label: "data.label",
+        **({job.data.site_column: "data.site_column"} if job.data.split == "column" else {}),
     }
     for header, place in named.items():
         if header not in table and header != job.data.machine:

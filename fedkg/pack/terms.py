@@ -530,7 +530,7 @@ class Lag(TermPart):
     def wrong_numbers(self, params: Float) -> str:
         steps = params[:, self.steps]
         fits = are_whole(steps) and bool(((steps >= 0) & (steps < 2**53)).all())
-        return "" if fits else "a lag that is no whole number of steps"
+        return "" if fits else "a lag that is not a whole number of steps"
 
 
 class WindowReduce(TermPart):

@@ -69,7 +69,7 @@ class Spent:
             and self.releases >= 0
         ):
             raise JobError(
-                "no guarantee",
+                "invalid numbers of a privacy guarantee",
                 expected="epsilon >= 0, 0 <= delta < 1 and releases >= 0",
                 received=str(self),
             )

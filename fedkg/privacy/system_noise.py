@@ -88,9 +88,10 @@ def grid_of(noise: float, sensitivity: float, numbers: int) -> float:
     lost = noise * math.sqrt(numbers) / DEVIATION
     if lost >= 0.5:
         raise JobError(
-            "so much noise on so many numbers is finer than the grid of system noise",
+            "the grid of system noise is too coarse for this noise on so many parameters",
             expected=f"noise * sqrt(parameters) below {DEVIATION // 2}",
             received=f"{noise:g} * sqrt({numbers})",
+            help="use less noise or a smaller model",
         )
     return noise * sensitivity / (1.0 - lost) / DEVIATION
 

@@ -95,7 +95,7 @@ def project_polytope(
     )
     if (E is None) != (f is None):
         raise SetError(
-            "a polytope has equations without ends, or ends without equations", expected="E and f"
+            "a polytope's equations E x = f need both parts", expected="E and f, or neither"
         )
     n = point.shape[-1]
     if E is None or f is None:

@@ -153,9 +153,9 @@ class RowStream:
             row[:] = [*row[:width], *[""] * (width - len(row))]
         columns = list(zip(*rows, strict=True)) if rows else [()] * width
         if self._decimal is None:
-            votes = [next(iter(m)) for one in columns if len(m := decimal_marks(one)) == 1]
+            votes = [marks for one in columns if len(marks := decimal_marks(one)) == 1]
             if votes:
-                self._decimal = max((".", ","), key=votes.count)
+                self._decimal = "," if 2 * votes.count(frozenset({","})) > len(votes) else "."
         return Table(
             name=self.name,
             headers=self.headers,

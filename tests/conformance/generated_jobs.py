@@ -16,11 +16,11 @@ import yaml
 from command import Command
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from plain_federation import Array, Federation
 from plain_rules import Rule, Rules, rule_sets
 
 import fedkg
 from fedkg.federated import ServerState
+from fedkg.federated.conformance import Array, Federation
 from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder

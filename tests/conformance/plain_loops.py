@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from plain_federation import Array, Federation, Round
 from plain_rules import Rules, validity
+
+from fedkg.federated.conformance import Array, Federation, Round
 
 Cohorts = Sequence[Sequence[int]]
 Extra = Callable[[Array], Array]

@@ -16,7 +16,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from plain_federation import (
+from plain_rules import Rule, Rules, rule_sets
+from tries import tries
+
+import fedkg
+from fedkg.constraints import ConstraintModule
+from fedkg.errors import JobError
+from fedkg.federated import WorkerPool, train
+from fedkg.federated import algorithms as product
+from fedkg.federated.conformance import (
     Array,
     Federation,
     Knowledge,
@@ -26,15 +34,7 @@ from plain_federation import (
     run,
     same_rounds,
 )
-from plain_federation import start_of as start_from
-from plain_rules import Rule, Rules, rule_sets
-from tries import tries
-
-import fedkg
-from fedkg.constraints import ConstraintModule
-from fedkg.errors import JobError
-from fedkg.federated import WorkerPool, train
-from fedkg.federated import algorithms as product
+from fedkg.federated.conformance import start_of as start_from
 from fedkg.federated.pcfedavg.agent_sets import AgentSets, sets_of
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.pcfedavg.running_average import averaged

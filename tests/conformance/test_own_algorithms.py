@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plain_federation import Array, Federation, Round, federations, run, same_rounds, start_of
 from plain_loops import Cohorts, by_samples, descend
 
 from fedkg._internal.own_code import load_file
 from fedkg.errors import JobError, UsageError
 from fedkg.federated import WorkerPool
+from fedkg.federated.conformance import (
+    Array,
+    Federation,
+    Round,
+    federations,
+    run,
+    same_rounds,
+    start_of,
+)
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.runner import resume

@@ -12,13 +12,21 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from plain_federation import Federation, begin, close, federations, run, same_rounds, start_of
 from tries import tries
 
 import fedkg
 from fedkg.federated import WorkerPool, train
 from fedkg.federated import algorithms as product
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.conformance import (
+    Federation,
+    begin,
+    close,
+    federations,
+    run,
+    same_rounds,
+    start_of,
+)
 from fedkg.federated.temporal.shared_samples import inferred
 
 FEW = settings(

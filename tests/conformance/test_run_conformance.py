@@ -16,8 +16,9 @@ from command import Command, call
 from generated_jobs import DrawnJob, Finished, drawn_jobs, run_drawn
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from plain_federation import Array, Federation, Round
 from tries import tries
+
+from fedkg.federated.conformance import Array, Federation, Round
 
 FEW = settings(
     tries(6),

@@ -22,11 +22,11 @@ import yaml
 from command import Command, call
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from plain_federation import Array, Federation, Knowledge
 from tries import tries
 
 import fedkg
 from fedkg.federated import ServerState
+from fedkg.federated.conformance import Array, Federation, Knowledge
 from fedkg.federated.randomness import model_seed
 from fedkg.jobs.causes.discovery import discover_causes
 from fedkg.jobs.causes.job_file import read_causes_job

@@ -690,6 +690,6 @@ def _the_first(found: Sequence[Diagnostic]) -> list[Diagnostic]:
         alike = [item for item in found if item.code == code]
         kept += alike[:MOST]
         if len(alike) > MOST:
-            rest = f"; so it is with {len(alike) - MOST} more"
+            rest = f"; the same for {len(alike) - MOST} more"
             kept[-1] = replace(kept[-1], message=kept[-1].message + rest)
     return kept

@@ -70,7 +70,7 @@ def select_file(
                 "FKG154",
                 whole,
                 large.replace("pattern", "query"),
-                help="give the graph a shorter way to say it",
+                help="add a class or a property to the graph that replaces a part of the query",
             ),
         )
     form = next(

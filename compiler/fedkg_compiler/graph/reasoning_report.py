@@ -30,8 +30,8 @@ _DISJOINT, _BELOW = NAMES["disjointWith"], NAMES["subClassOf"]
 _KINDS = {SUB_CLASS: "below", SUB_PROPERTY: "below", TYPE: "types", WORDS[SAME]: "same"}
 _VOCABULARY = tuple(f"<{space}" for space in (RDF, RDFS, OWL))
 _INCONSISTENT = (
-    "the files contradict themselves, in a way that takes a DL reasoner to "
-    "find and that it does not name"
+    "the files contradict themselves: the DL reasoner finds this, but not the "
+    "statements that cause it"
 )
 _UNSATISFIABLE = (
     Rule(name="below two", body=((-1, _DISJOINT, -2), (-3, _BELOW, -1), (-3, _BELOW, -2))),
@@ -121,7 +121,7 @@ def reason(
                         "FKG125",
                         point(asked[0]),
                         _INCONSISTENT,
-                        help="leave out files until it is gone",
+                        help="leave out files until the contradiction is gone",
                         severity="warning",
                     )
                 )

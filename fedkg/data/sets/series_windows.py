@@ -70,11 +70,11 @@ def series(
     if data.time is None or data.x.ndim != 2:
         raise JobError(
             f"data set {data.name} is not a series: its samples have no time",
-            help="windows need rows with times",
+            help="leave out the windows (`data.window` in a job), or choose a data set with times",
         )
     if gaps not in ("unknown", "interpolate", "error"):
         raise JobError(
-            "unknown gap policy", expected="unknown, interpolate or error", received=str(gaps)
+            "unknown `gaps`", expected="unknown, interpolate or error", received=str(gaps)
         )
     found = []
     for client in data.client_names or ("",):
@@ -87,7 +87,7 @@ def series(
             where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
             raise JobError(
                 f"data set {data.name}: client {client or data.name} has no value of {where}",
-                help="choose another gap policy",
+                help="set `gaps` to unknown or interpolate (`data.window.gaps` in a job)",
             )
         if gaps == "interpolate":
             x = _interpolate(one.x, longest)

@@ -43,6 +43,8 @@ def table_set(
         JobError: the output is ambiguous, or a row has no class.
     """
     table = path if isinstance(path, Table) else read_table(path)
+    if site and site not in table:
+        raise table.missing(site, needed="`data.site_column` names")
     read = table_values(contract, table)
     columns, units, values = [], [], []
     for place, column in enumerate(contract.columns):

@@ -77,7 +77,10 @@ class AgentSets:
         ):
             raise JobError(
                 "two sets constrain the same parameters",
-                help="join them into one set, an `Intersection`",
+                received=f"sets for {', '.join(named)}"
+                + ("" if all(part.names for part in self.parts) else " and for all parameters"),
+                help="in rules, write each set for the same parameters (`keep parameters in ...`); "
+                "in Python, join them into one `Intersection`",
             )
 
     def projected(self, params: Params, agents: Tensor) -> Params:

@@ -316,7 +316,12 @@ def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
 
 def _reject_earlier_labels(pack: Pack, output: str) -> None:
     columns = pack.manifest.contract.columns
-    label = next(column for column in columns if column.name == output)
+    label = next((column for column in columns if column.name == output), None)
+    if label is None:
+        raise JobError(
+            f"output: `{output}` has classes, and `data.label` is a column of 0 and 1",
+            help="set `data.set: table`, which reads the columns that the rules declare",
+        )
     if any(column.role == "input" and column.source == label.source for column in columns):
         raise JobError(
             f"a rule reads earlier values of the output `{label.name}` (past, previous), and the "

@@ -38,5 +38,5 @@ class Augmentation(Section):
     )
     learning: Learning = Field(
         default_factory=lambda: Learning(ridge=0.01),
-        description="Settings of the causal discovery; the default ridge here is 0.01.",
+        description="Settings of the causal discovery; empty: `ridge: 0.01`, other defaults.",
     )

@@ -309,7 +309,7 @@ def test_of_very_many_findings_alike_the_first_are_reported_and_the_others_count
     found = compile_rules(text="signal torque in N.m span 0 .. 80\n" + rules)
     told = [item.message for item in found.diagnostics if item.code == "FKG505"]
     assert len(told) == 40
-    assert [message for message in told if "so it is with 19 more" in message] == told[-1:]
+    assert [message for message in told if "the same for 19 more" in message] == told[-1:]
 
 
 def test_a_rule_that_needs_no_other_to_follow_never_fails() -> None:

@@ -205,8 +205,8 @@ def test_damage_is_reported_and_nothing_made_of_it(store: Path, files: dict[str,
     assert "not what was written" in problems[0].message
     assert not list((store / CLOSED).glob("*"))
     part.write_bytes(body[:-9])
-    assert "are not whole" in open_store(store)[1][0].message
-    with pytest.raises(FedkgError, match="are not whole"):
+    assert "are incomplete" in open_store(store)[1][0].message
+    with pytest.raises(FedkgError, match="are incomplete"):
         load_files(store, [files["two"]])
     (store / STORE_STATE).write_text("{", encoding="utf-8")
     assert "damaged, or from a newer fedkg" in open_store(store)[1][0].message

@@ -38,8 +38,8 @@ def test_columns_of_every_type() -> None:
     np.testing.assert_array_equal(readings.base[:, 3], [1, 0, nan, nan, 1])
     np.testing.assert_array_equal(readings.base[:, 4], [0, 1, nan, nan, 0])
     said = (
-        "column `grade` holds `Z`, in row 3 (line 4), which is no class of its label (`A` and `B`):"
-        " taken as unknown in 1 row"
+        "column `grade` holds `Z`, in row 3 (line 4), which is not a class of its label (`A` and"
+        " `B`): taken as unknown in 1 row"
     )
     assert readings.notes == (said,)
 

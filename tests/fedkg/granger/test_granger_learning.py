@@ -240,9 +240,9 @@ def test_steps_on_averages_that_are_too_large_are_reported_before_numbers_overfl
 
 def test_the_server_is_named_where_its_rate_is_too_large() -> None:
     _, series = setting_s(0)
-    with pytest.raises(FedkgError, match=r"with gamma 5") as told:
+    with pytest.raises(FedkgError, match=r"with `causes` 5") as told:
         learn(series, Rates(client=0.01, server=0.001, causes=5.0, normalised=1.0))
-    assert "a gamma of at most 0.5" in str(told.value)
+    assert "`causes` of at most 0.5" in str(told.value)
     assert "normalised steps" not in str(told.value)
 
 

@@ -177,6 +177,15 @@ def test_a_rule_reads_an_earlier_answer_that_no_row_has(tmp_path, capsys):
     assert not (tmp_path / "run" / "results.json").exists()
 
 
+def test_a_label_with_classes_needs_the_columns_of_the_rules(tmp_path, capsys):
+    rules = HEAD.replace("output fault in probability span 0 .. 1", "label fault classes yes, no")
+    rules += "rule f require if temp > 60 degC then fault is yes\n"
+    done = call(capsys, "run", job(tmp_path, rules), "--out", tmp_path / "run")
+    assert done.code == 1
+    assert "output: `fault` has classes, and `data.label` is a column of 0 and 1" in done.err
+    assert "data.set: table" in done.err
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_rules_over_rows_are_checked_on_intact_tables(tmp_path, capsys, own):
     """`run` counts what `eval` counts: every step but the first of each table."""

@@ -186,7 +186,7 @@ def test_more_sums_cost_more() -> None:
             lambda: Gaussian(what="x", noise=1.0, rate=0.0, releases=1),
             "invalid numbers of a Gaussian mechanism",
         ),
-        (lambda: Spent(what="x", epsilon=-1.0), "no guarantee"),
+        (lambda: Spent(what="x", epsilon=-1.0), "invalid numbers of a privacy guarantee"),
         (lambda: noise_for(0.0, 1e-5, training), "epsilon must be above 0"),
         (
             lambda: noise_for(

@@ -141,7 +141,7 @@ class Queries:
                     "FKG341",
                     (0, 0),
                     str(error).strip().split("\n")[0],
-                    "write it as SPARQL 1.1 has it",
+                    "correct it: SHACL takes SPARQL 1.1",
                 ) from error
 
     def tree(

@@ -170,7 +170,10 @@ def _check_alike(reading: Reading, frame: Frame) -> None:
         keyed = np.array([key is not None for key in reading.keys])
         if {*frame.query[keyed].tolist()} != {*frame.query.tolist()}:
             raise SparqlProblem(
-                "FKG346", reading.observed.at, "keys select table rows in some queries only"
+                "FKG346",
+                reading.observed.at,
+                "key columns select the table rows for some entities only",
+                "give all of them key columns, or separate columns",
             )
 
 

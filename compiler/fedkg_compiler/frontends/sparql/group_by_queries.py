@@ -196,7 +196,10 @@ class _Groups:
                 )
             case Exists():
                 raise SparqlProblem(
-                    "FKG351", expr.at, "EXISTS beside aggregates over observed values is not split"
+                    "FKG351",
+                    expr.at,
+                    "EXISTS and aggregates over observed values cannot be in one condition",
+                    "write two queries",
                 )
             case Const() | Resolved():
                 return expr

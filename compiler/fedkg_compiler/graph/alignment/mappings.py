@@ -74,7 +74,7 @@ def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnos
                         "one fkg:mappingTarget"
                     )
                     problems.append(
-                        _problem(document, ends, "an accepted mapping is not whole", advice)
+                        _problem(document, ends, "an accepted mapping is incomplete", advice)
                     )
                 elif predicate.value not in PREDICATES:
                     advice = (

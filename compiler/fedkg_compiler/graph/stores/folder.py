@@ -104,7 +104,7 @@ def read_state(folder: Path) -> State:
         if not path.is_file() or path.stat().st_size != part.size:
             raise StoreProblem(
                 "FKG143",
-                f"the store {folder} is damaged: the triples of {part.name} are not whole",
+                f"the store {folder} is damaged: the triples of {part.name} are incomplete",
                 help=ANEW,
             )
     return state

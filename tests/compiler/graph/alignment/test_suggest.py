@@ -205,7 +205,7 @@ def test_a_mapping_comes_of_an_accepted_proposal_alone(catalog: Catalog, status:
         ),
         (
             written("accepted").replace("fkg:mappingTarget isa95:Work_Unit ;", ""),
-            "an accepted mapping is not whole",
+            "an accepted mapping is incomplete",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def over_members(node: OverMembers, scope: Scope) -> Formula | None:
     members = members_of(node, scope)
     if members is None:
         return None
-    of_nothing = "all of none hold" if node.least is None else "none of none holds"
+    of_nothing = "`all of` is true there" if node.least is None else "the condition is false there"
     _tell_empty(members, node.span, of_nothing, scope)
     largest = int(members.sizes.max(initial=0))
     if node.least is not None and 0 < largest < node.least:
@@ -202,8 +202,8 @@ def _all_known(members: Members, body: Expression, scope: Scope) -> bool:
         for i, cell in enumerate(members.environment.cells[name]):
             if cell is None:
                 message = (
-                    f"?{name} has no value for {members.environment.name(i)}: what is put together"
-                    " must be complete"
+                    f"?{name} has no value for {members.environment.name(i)}: every member"
+                    " needs one"
                 )
                 scope.problems.error(
                     "FKG279",

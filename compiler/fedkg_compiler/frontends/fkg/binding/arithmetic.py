@@ -102,9 +102,10 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
     names = [column.name for column in columns if column.unit is None]
     source = " and ".join(f"`{name}`" for name in names) if 0 < len(names) < 4 else "columns"
     beside = f"something in `{unit.text}`" if unit.text else "a number without a dimension"
+    have = "has" if len(names) == 1 else "have"
     message = (
-        f"this is calculated from {source}, which has no declared unit, and cannot be combined with"
-        f" {beside}"
+        f"this is calculated from {source}, which {have} no declared unit, and cannot be combined"
+        f" with {beside}"
     )
     if unit.text or not names:
         advice = "write the unit of each: signal torque in N.m"

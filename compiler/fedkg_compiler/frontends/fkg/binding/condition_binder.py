@@ -244,7 +244,7 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                     "FKG244",
                     node.span,
                     f"nothing lies above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}: no"
-                    " value keeps this",
+                    " value satisfies this",
                     "exchange the two limits, or write two comparisons joined by `or` where both"
                     " sides are meant",
                 )

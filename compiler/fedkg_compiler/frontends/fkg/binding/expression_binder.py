@@ -368,7 +368,7 @@ def _apply(node: Apply, scope: Scope) -> Value | None:
         args = [bind(arg, scope) for arg in node.args]
         for word, expression in node.named:
             scope.problems.error(
-                "FKG205", word.span, f"`{name}` takes no named argument", "leave the name away"
+                "FKG205", word.span, f"`{name}` takes no named argument", "remove the name"
             )
             bind(expression, scope)
         known = [arg for arg in args if arg is not None]

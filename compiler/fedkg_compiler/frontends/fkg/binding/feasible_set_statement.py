@@ -287,7 +287,7 @@ def _numbers(
             "FKG290",
             value.span,
             message,
-            "write 0 or more, or leave it empty where it is not known",
+            "write 0 or more; with `job`, or an empty cell, the job gives the number",
         )
         return None
     result: list[float | None] = [None] * environment.rows
@@ -305,7 +305,7 @@ def _in_its_unit(
             "FKG228",
             value.span,
             f"`{name}` is not finite{where}",
-            "correct the number, or leave it empty",
+            "correct the number; with `job`, or an empty cell, the job gives it",
         )
         return None
     unit = (
@@ -315,9 +315,9 @@ def _in_its_unit(
         unit = NUMBER
     if value.unit is not None and not same_dimension(value.unit, unit):
         what = (
-            f"what is kept in it is in `{target.unit.text}`"
+            f"what the set limits is in `{target.unit.text}`"
             if target.unit is not None
-            else "what is kept in it has no unit"
+            else "what the set limits has no unit"
         )
         scope.problems.error(
             "FKG213",

@@ -142,7 +142,7 @@ def in_one_unit(args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit 
         return list(args), None
     for arg in args:
         if arg.unit is not None and not same_dimension(arg.unit, first.unit):
-            mismatch(first, arg, "set beside", scope)
+            mismatch(first, arg, "combined with", scope)
             return None
     return [in_unit(arg, first.unit, scope) for arg in args], first.unit
 

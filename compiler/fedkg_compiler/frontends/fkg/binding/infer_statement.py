@@ -202,7 +202,7 @@ def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) ->
             place,
             f"?{found.name} {_why(found, formula, sources)}: the value found may not be the"
             " tightest",
-            "hold it fixed, or use one variable for each side",
+            "use one variable for each side, write a number, or accept the value",
         )
     unit = sources.book.compared_unit(found.column)
     if found.windows:

@@ -25,7 +25,7 @@ def past(node: Past, scope: Scope) -> Value | None:
             "FKG262",
             node.span,
             "a number has no past: it is the same at every step",
-            "leave `past` away",
+            "remove `past`",
         )
         return None
     return None if value is None else replace(value, span=node.span)
@@ -52,7 +52,7 @@ def one_step_back(span: Span, scope: Scope) -> Scope | None:
             "FKG262",
             span,
             message,
-            "shift the column in the table, or say what held with `previous`",
+            "write how long ago, such as `x 2 ago` for steps, or use `previous` for a condition",
         )
         return None
     in_time(span, scope)

@@ -206,7 +206,7 @@ def _columns(
         return None
     known = [*names.signals, *names.labels, *(column.source for column in columns)]
     sources.problems.error(
-        "FKG293", head.span, f"`{name}` is nothing that the rule reads", did_you_mean(name, known)
+        "FKG293", head.span, f"the rule does not read `{name}`", did_you_mean(name, known)
     )
     return None
 
@@ -353,7 +353,7 @@ def _in_unit(
         if unit is not None and unit.dimension and (signal is None or signal.unit is not None):
             message = f"`{series.head.name.text}` has no unit, and here it is in `{unit.text}`"
             sources.problems.error(
-                "FKG213", series.span, message, "leave the unit away, or declare the signal in it"
+                "FKG213", series.span, message, "remove the unit, or declare the signal in it"
             )
             return None
         return numbers

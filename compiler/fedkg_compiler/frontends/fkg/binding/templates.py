@@ -320,7 +320,11 @@ def check_templates(names: Names, problems: Problems) -> None:
                     " signal"
                 )
                 problems.info(
-                    "FKG268", word.span, message, "rename the parameter to say so", related
+                    "FKG268",
+                    word.span,
+                    message,
+                    "if the signal is meant, rename the parameter",
+                    related,
                 )
             if word.text not in used:
                 message = f"the parameter `{word.text}` is not used"

@@ -54,9 +54,9 @@ def _one_step(node: Temporal, scope: Scope) -> Formula | None:
     if node.window is not None:
         wider = "once" if node.mode == "previous" else "eventually"
         advice = (
-            "leave it away"
+            "remove it"
             if node.mode == "initially"
-            else f"leave it away, or write {wider} with the window"
+            else f"remove it, or write {wider} with the window"
         )
         scope.problems.error(
             "FKG259", node.window.span, f"`{node.mode}` is one step: it has no window", advice

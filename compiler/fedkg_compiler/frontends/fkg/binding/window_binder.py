@@ -243,7 +243,7 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
             node.span,
             f"{what} is not negative{scope.where(int(negative[0]))}: it is counted from now",
             (
-                "turn its sign round"
+                "write it without the sign"
                 if lag
                 else "to look back write `once`, `historically` or `since`"
             ),
@@ -313,7 +313,7 @@ def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | N
 def _finite(node: Expression, values: Array, scope: Scope) -> bool:
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
-        message = f"the result is no finite number{scope.where(int(wrong[0]))}"
+        message = f"the result is not a finite number{scope.where(int(wrong[0]))}"
         scope.problems.error(
             "FKG228", node.span, message, "write a number, or `end` where there is none"
         )
@@ -367,7 +367,7 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
             f" it{scope.where(row)}"
         )
         scope.problems.warning(
-            "FKG254", window.span, message, f"make it at least {step} long, or leave it away"
+            "FKG254", window.span, message, f"make it at least {step} long, or remove it"
         )
     return True
 

@@ -133,7 +133,7 @@ SLIPS = (
         _SET,
         "in",
         r"between\b|[<>≤≥]=?|=",
-        "a set is named, not compared",
+        "a comparison cannot describe a set",
         "write: keep yield in box(low = 0, high = 100), or: in nonnegative()",
     ),
     Slip(
@@ -224,7 +224,7 @@ def _unnamed_set(at: ParseFailure) -> Explanation | None:
         )
     if at.form == "set" and last.type == "IN" and at.bad in ("[", "("):
         return Explanation(
-            "FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)"
+            "FKG002", "the kind of set is missing", "write: keep yield in box(low = 0, high = 100)"
         )
     if at.form == "set" and at.accepts == {"LPAR"} and (ball := re.match(r"-ball\b", at.rest)):
         start, end = last.start_pos, at.start + ball.end()

@@ -68,8 +68,8 @@ MEANT = (
     ("soft", "HARD", "a rule is soft unless it says hard: leave the word out"),
     ("tolerance", "HARD", "write the tolerance in the comparison: a == b +/- 0.5 kg/h"),
     ("forall", "FOR", "write: for ?x in class ... , or: for ?x where { ... }"),
-    ("true", "", "the rule language has no truth values: compare a signal, say flag == 1"),
-    ("false", "", "the rule language has no truth values: compare a signal, say flag == 0"),
+    ("true", "", "compare a signal: valve is true"),
+    ("false", "", "compare a signal: valve is false"),
 )
 
 

@@ -185,7 +185,7 @@ def _name_help(form: str, written: str) -> str:
         return f"remove the combining mark U+{ord(marks[0]):04X}, {name}"
     plain = re.sub(r"\W+", "_", written).strip("_")
     plain = f"_{plain}" if plain[:1].isdigit() else plain
-    hint = f"a name has letters, digits and _, and begins with a letter: {plain}"
+    hint = f"a name has letters, digits and _, and does not begin with a digit: {plain}"
     return hint + (
         f"; write any other name in backquotes: `{written}`" if form in ("signal", "output") else ""
     )
@@ -272,8 +272,12 @@ def value_not_condition(at: ParseFailure) -> Explanation | None:
         and _WORD.match(written)
     ):
         hint = f"repeat the left side: grade is A {at.before[-2]} grade is {written}"
+    elif written.casefold() in ("true", "false"):
+        hint = f"compare a signal: valve is {written.casefold()}"
     else:
         hint = f"compare it with something: {_shortened(written)} <= ..."
+        if _WORD.match(written):
+            hint += f"; if it is true or false: {written} is true"
         called = re.match(r"([^\W\d]\w*)\s*\(.*,.*\)\Z", written, re.DOTALL)
         if called and called[1] not in ("min", "max"):
             hint += f"; a template is followed: follows {_shortened(written)}"
