@@ -179,7 +179,7 @@ class RuleStream:
         has_times = contract.time is not None and contract.time in frame
         timing, first = Timing.rows(frame.rows), dict(self._first)
         if self._steps or needed:
-            timing, _ = table_timing(contract, frame, self._missing, needed=needed, first=first)
+            timing, _ = table_timing(contract, frame, self._missing, needed=needed, began=first)
             if has_times:
                 self._require_order(frame, timing, added)
         readings = table_values(
@@ -344,8 +344,8 @@ class RuleStream:
                 out |= rows
             yield from _parts_of(bank.take(np.flatnonzero(~out)))
         for reason, rules in left_out.items():
-            for rule, rows in rules.items():
-                some = f" ({rows:,} of {bound[rule]:,} bound rows)" if rows < bound[rule] else ""
+            for rule, many in rules.items():
+                some = f" ({many:,} of {bound[rule]:,} bound rows)" if many < bound[rule] else ""
                 name = self.pack.manifest.rules[rule].name
                 headers = [readings.contract.columns[i].source for i in sorted(lacking[rule])]
                 named = f": {list_some(headers)}" if "missing" in reason else ""

@@ -44,7 +44,7 @@ def table_timing(
     missing: Literal["error", "skip"] = "error",
     *,
     needed: str = "rules over time need",
-    first: dict[str, float] | None = None,
+    began: dict[str, float] | None = None,
 ) -> tuple[Timing, tuple[str, ...]]:
     """The position of each row in time, and the notes about it.
 
@@ -57,7 +57,7 @@ def table_timing(
             without a time column are steps in their order, and without a trace column no row
             belongs to a trace.
         needed: who needs the time column, for the error; "" when nobody does.
-        first: for a table that continues another one, the time in seconds at which each trace
+        began: for a table that continues another one, the time in seconds at which each trace
             began, by its name ("" without a trace column); new traces are added. None: the table
             has the first row of each trace.
 
@@ -88,11 +88,11 @@ def table_timing(
             end=contract.end,
         ), tuple(notes)
     origins = _first_times(seconds, trace)
-    if first is not None:
+    if began is not None:
         names = [""] * table.rows if contract.trace is None else table.texts(contract.trace)
         for row in _first_rows(trace):
             name = names[row]
-            origins[trace[row]] = first.setdefault(name, float(origins[trace[row]]))
+            origins[trace[row]] = began.setdefault(name, float(origins[trace[row]]))
     exact = _since_first(seconds, trace, origins) / contract.step
     if np.abs(exact).max(initial=0.0) > MOST_STEPS:
         raise TableError(

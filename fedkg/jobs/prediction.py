@@ -448,7 +448,10 @@ def _row_lines(
     trial: Trial,
     params: Params,
 ) -> tuple[tuple[dict[str, Any], ...], Table]:
-    """A line for each prediction, and the table with the predictions as the output's column."""
+    """A line for each prediction, and the table with the predictions as the output's column.
+
+    `Any`: texts and numbers.
+    """
     contract = trial.pack.manifest.contract
     column = find_output(trial.pack, trial.output)
     source = column.source
@@ -461,7 +464,7 @@ def _row_lines(
     places = {header: table.texts(header) for header in kept}
     threshold = trial.threshold(params) if samples.source.task == "detection" else None
     lines: list[dict[str, Any]] = []
-    listed = values if isinstance(values, list) else values.tolist()
+    listed: list[Any] = values if isinstance(values, list) else values.tolist()
     for sample, row in enumerate(rows.tolist()):
         line: dict[str, Any] = {"site": site, "row": _row_number(table, row)}
         line |= {header: texts[row] for header, texts in places.items()}
