@@ -288,9 +288,10 @@ class RuleStream:
         back &= one >= frame.rows - added
         if back.any():
             at = int(np.argmax(back))
-            texts = frame.texts(self.pack.manifest.contract.time or "")
+            texts, row = frame.texts(self.pack.manifest.contract.time or ""), int(one[at])
+            where = f"line {frame.lines[row]}" if frame.lines.size else frame.where(row)
             raise TableError(
-                f"{frame.name}: {frame.where(int(one[at]))} is earlier than a row before it",
+                f"{frame.name}: {where} is earlier than a row before it",
                 expected=f"rows in order of time, after {texts[other[at]]}",
                 received=texts[one[at]],
                 help="sort the rows; `trace column` in the rules tells several series apart",
