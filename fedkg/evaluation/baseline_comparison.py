@@ -122,8 +122,13 @@ def parse_allowance(text: str) -> float:
 
 def read_baseline(path: str | Path) -> dict[str, float | None]:
     """The violation rate of each rule in an older evaluation's JSON file. Raises UsageError."""
+    return baseline_rates(load_baseline(path), str(path))
+
+
+def load_baseline(path: str | Path) -> object:
+    """The document in an older evaluation's JSON file. Raises UsageError."""
     try:
-        document = parse_json(read_file(path), str(path))
+        document: object = parse_json(read_file(path), str(path))
     except OSError as error:
         raise UsageError(
             f"cannot read baseline {path}",
@@ -136,11 +141,27 @@ def read_baseline(path: str | Path) -> dict[str, float | None]:
             received=str(error),
             help="write it with `fedkg eval ... --json`",
         ) from error
-    return baseline_rates(document, str(path))
+    return document
 
 
 def baseline_rates(document: object, name: str) -> dict[str, float | None]:
     """The violation rate of each rule in an evaluation's JSON document. Raises UsageError."""
+    return {
+        rule: rate(decided - violated, violated)
+        for rule, (violated, decided) in baseline_counts(document, name).items()
+    }
+
+
+def baseline_counts(document: object, name: str) -> dict[str, tuple[int, int]]:
+    """Violated and decided evaluations of each rule in an evaluation's JSON document.
+
+    Args:
+        document: the document.
+        name: its file, for messages.
+
+    Raises:
+        UsageError: it is not the JSON of an evaluation of one table.
+    """
     wrong = UsageError(
         f"baseline {name} is not the JSON of an evaluation",
         expected='{"rules": [{"rule", "satisfied", "violated", ...}]}',
@@ -149,7 +170,7 @@ def baseline_rates(document: object, name: str) -> dict[str, float | None]:
     rules = document.get("rules") if isinstance(document, Mapping) else None
     if not isinstance(rules, list):
         raise wrong
-    out: dict[str, float | None] = {}
+    out: dict[str, tuple[int, int]] = {}
     for entry in rules:
         if not isinstance(entry, Mapping):
             raise wrong
@@ -165,7 +186,7 @@ def baseline_rates(document: object, name: str) -> dict[str, float | None]:
             or min(satisfied, violated) < 0
         ):
             raise wrong
-        out[name_] = rate(satisfied, violated)
+        out[name_] = (violated, satisfied + violated)
     return out
 
 

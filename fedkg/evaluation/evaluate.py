@@ -77,11 +77,11 @@ def evaluate(
     """
     contract = pack.manifest.contract
     table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
-    readings = table_values(contract, table, needs=_needs(pack), missing=missing)
+    readings = table_values(contract, table, needs=find_columns_read(pack), missing=missing)
     steps = frozenset(
         i for i, view in enumerate(contract.views) if view.steps and contract.time is not None
     )
-    needed = _need_times(pack, steps)
+    needed = describe_rules_over_time(pack, steps)
     timing, timing_notes = (
         table_timing(contract, table, missing, needed=needed)
         if steps or needed
@@ -96,14 +96,14 @@ def evaluate(
     lacking: list[set[int]] = [set() for _ in pack.manifest.rules]
     for bank in pack.banks:
         np.add.at(bound, bank.rule, 1)
-        asks_model = _asks_model(bank, readings)
+        asks_model = find_raised_outputs(bank, readings)
         np.add.at(modelled, bank.rule[asks_model], 1)
-        lacks = _lacks(bank, readings, lacking)
+        lacks = find_missing_columns(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
         np.add.at(answered, bank.rule[evaluable], 1)
         doubled(bank, timing, readings.base, twice, steps=steps)
         gaps.add(bank, timing, readings.base)
-        for rows, at in _parts(bank.take(evaluable), readings, timing):
+        for rows, at in split_bank(bank.take(evaluable), readings, timing):
             read, when = readings.part(at), timing.take(at)
             values = evaluate_bank(rows, read, when)
             tally = tally.with_bank(rows, values, at)
@@ -158,7 +158,7 @@ def evaluate(
     )
 
 
-def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
+def find_columns_read(pack: Pack) -> dict[int, tuple[str, ...]]:
     """The columns that bound rows read, as values or as keys, with the names of their rules in the
     pack's order.
     """
@@ -178,7 +178,7 @@ def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
     return dict(sorted(names.items()))
 
 
-def _need_times(pack: Pack, steps: frozenset[int]) -> str:
+def describe_rules_over_time(pack: Pack, steps: frozenset[int]) -> str:
     """``rule `a` needs``: who looks at other steps than a row's own, by a window or by one of the
     views `steps`; "" for nobody.
     """
@@ -194,7 +194,7 @@ def _need_times(pack: Pack, steps: frozenset[int]) -> str:
     return "knowledge over time needs" if over_time(pack) else ""
 
 
-def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
+def find_raised_outputs(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
     """bool [R]: the row reads what a model would predict for inputs that no table row has."""
     raised = np.array([view.kind == "raised" for view in readings.contract.views], dtype=np.bool_)
     outputs = np.array(
@@ -203,7 +203,9 @@ def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
     return rows_that(bank, (raised[views] & outputs[columns] for columns, views, _ in reads(bank)))
 
 
-def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[np.bool_]:
+def find_missing_columns(
+    bank: Bank, readings: Readings, lacking: list[set[int]]
+) -> NDArray[np.bool_]:
     """bool [R]: the row reads a column that the table lacks, itself or by a member.
 
     Notes those columns by rule.
@@ -221,7 +223,7 @@ def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[n
     return lacks
 
 
-def _parts(
+def split_bank(
     bank: Bank, readings: Readings, timing: Timing
 ) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
     """The bank in parts, each with the table rows it is to be evaluated on.

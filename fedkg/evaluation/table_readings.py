@@ -87,6 +87,7 @@ def table_values(
     *,
     needs: Needs | None = None,
     missing: Literal["error", "skip"] = "error",
+    timing: Timing | None = None,
 ) -> Readings:
     """The table's rows as the contract's columns and views see them.
 
@@ -96,6 +97,7 @@ def table_values(
         needs: the columns that are read, with the rules that do; all of them when None.
         missing: what to do about an input column that the table lacks. A missing output is never an
             error: then only the checks of data are possible.
+        timing: the position of each row in time; None: as `table_timing` reads it.
 
     Raises:
         TableError: when an input column is missing (names file, header, rules and the nearest
@@ -125,8 +127,7 @@ def table_values(
         read[key] = base[:, i]
         notes += said
     times, said = _times(contract, table)
-    timing = None
-    if (
+    if timing is None and (
         any(view.steps for view in contract.views)
         and contract.time is not None
         and contract.time in table

@@ -44,6 +44,7 @@ def table_timing(
     missing: Literal["error", "skip"] = "error",
     *,
     needed: str = "rules over time need",
+    began: dict[str, float] | None = None,
 ) -> tuple[Timing, tuple[str, ...]]:
     """The position of each row in time, and the notes about it.
 
@@ -56,6 +57,9 @@ def table_timing(
             without a time column are steps in their order, and without a trace column no row
             belongs to a trace.
         needed: who needs the time column, for the error; "" when nobody does.
+        began: for a table that continues another one, the time in seconds at which each trace
+            began, by its name ("" without a trace column); new traces are added. None: the table
+            has the first row of each trace.
 
     Raises:
         TableError: the time column, or the column that tells traces apart, is missing; or the times
@@ -83,8 +87,14 @@ def table_timing(
             gaps=False,
             end=contract.end,
         ), tuple(notes)
-    exact = _since_first(seconds, trace) / contract.step
-    if exact.max(initial=0.0) > MOST_STEPS:
+    origins = _first_times(seconds, trace)
+    if began is not None:
+        names = [""] * table.rows if contract.trace is None else table.texts(contract.trace)
+        for row in _first_rows(trace):
+            name = names[row]
+            origins[trace[row]] = began.setdefault(name, float(origins[trace[row]]))
+    exact = _since_first(seconds, trace, origins) / contract.step
+    if np.abs(exact).max(initial=0.0) > MOST_STEPS:
         raise TableError(
             f"{table.name}: the times in `{contract.time}` span {exact.max():.3g} steps of "
             f"{duration_text(contract.step)}",
@@ -293,11 +303,26 @@ def _numbers(header: str, table: Table, notes: list[str]) -> NDArray[np.float64]
     return numbers
 
 
-def _since_first(seconds: NDArray[np.float64], trace: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Seconds since the first row of each row's trace; 0 for rows of none."""
+def _first_times(seconds: NDArray[np.float64], trace: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The first time of each trace, by its number."""
     first = np.full(int(trace.max(initial=-1)) + 1, np.inf)
     known = trace >= 0
     np.minimum.at(first, trace[known], seconds[known])
+    return first
+
+
+def _first_rows(trace: NDArray[np.int64]) -> list[int]:
+    """A row of each trace."""
+    rows = np.flatnonzero(trace >= 0)
+    found: list[int] = rows[np.unique(trace[rows], return_index=True)[1]].tolist()
+    return found
+
+
+def _since_first(
+    seconds: NDArray[np.float64], trace: NDArray[np.int64], first: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Seconds since the beginning of each row's trace; 0 for rows of none."""
+    known = trace >= 0
     out = np.zeros(seconds.shape)
     out[known] = seconds[known] - first[trace[known]]
     return out

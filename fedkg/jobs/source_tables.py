@@ -74,7 +74,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
                 reject_lists(
                     read, (*_numeric_headers(job, contract), *_text_headers(job, contract))
                 )
-            frames[name] = _site_frame(job, contract, name, site, table)
+            frames[name] = read_site_frame(job, contract, name, site, table)
             time_ranges[name] = time_range_of_table(table, contract.time) if contract.time else None
         return SourceTables(by_site=frames, files=tuple(files), time_ranges=time_ranges)
     for name, site in job.sites.items():
@@ -112,7 +112,7 @@ def read_server_table(job: Job, contract: DataContract) -> Frame:
     """
     path = _require_file(str(job.data.server_table), "data.server_table")
     table = read_table(path).with_headers((c.source, c.alternatives) for c in contract.columns)
-    return _site_frame(job, contract, "server", Site(), table)
+    return read_site_frame(job, contract, "server", Site(), table)
 
 
 def _require_named_columns(job: Job, table: Table) -> None:
@@ -176,8 +176,21 @@ def _text_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*job.data.categories, *read)))
 
 
-def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
-    """The table of a site with the headers and units of the rules."""
+def read_site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
+    """The table of a site with the headers and units of the rules.
+
+    Args:
+        job: names features, categories and the label.
+        contract: what the rules read.
+        name: of the site, for messages.
+        site: maps its columns.
+        table: its rows.
+
+    Raises:
+        TableError: a column is missing, or has text instead of numbers.
+        JobError: the site maps a column that nothing reads, or gives a unit that cannot be
+            converted.
+    """
     given: dict[str, tuple[str, Conversion | None]] = {}
     for key, entry in site.columns.items():
         where = f"sites.{name}.columns.{key}"

@@ -262,6 +262,33 @@ def _read_file(
     return _map_columns(source)
 
 
+def read_rows(
+    sites: SitesFile, site: str, table: Table, contract: DataContract | None = None
+) -> Table:
+    """Rows in the form of a site's file, as the rules expect them; see `read_site`.
+
+    Args:
+        sites: the sites file.
+        site: name of the site.
+        table: the rows, with the headers of the site's file.
+        contract: what the rules read; None: columns get their names, and units stay.
+
+    Raises:
+        UsageError: the site does not exist.
+        TableError: a column is missing, a cell does not have its format, or a unit does not
+            convert.
+    """
+    source = _Source(
+        sites=sites,
+        site=site,
+        section=find_site(sites, site),
+        contract=contract,
+        table=table,
+        has_header=True,
+    )
+    return _map_columns(source)[0]
+
+
 def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
     """The table with the columns of the rules, and how each described column was read."""
     raw, contract = source.table, source.contract

@@ -153,7 +153,7 @@ def table_of_rows(
         headers, duplicates = _headers(rows, layout)
     else:
         layout, joined, parts = _stated_layout(rows, name, dialect.header_rows)
-        headers, duplicates = _unique(joined) if joined else _headers(rows, layout)
+        headers, duplicates = unique_headers(joined) if joined else _headers(rows, layout)
     kept = [i for i in range(layout.first, layout.end) if not blank(rows[i])]
     body = [rows[i] for i in kept]
     notes = [*stated, *_notes(rows, lines, layout, len(kept), header_rows=dialect.header_rows)]
@@ -227,10 +227,10 @@ def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], 
     """The headers made unique ("" for an empty one), and the duplicates."""
     if layout.header is None:
         return [f"column {i + 1}" for i in range(layout.width)], ()
-    return _unique(rows[layout.header])
+    return unique_headers(rows[layout.header])
 
 
-def _unique(cells: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def unique_headers(cells: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Header cells made unique, and the duplicates."""
     out: list[str] = []
     twice: dict[str, None] = {}

@@ -95,14 +95,14 @@ def _test(fedkg: Command) -> int:
     return int(fedkg("test", "failing.fkg").code)
 
 
-def _eval(fedkg: Command) -> int:
+def _baseline(fedkg: Command, command: str) -> int:
     """The baseline has no violation, the table of today has."""
     Path("limit.fkg").write_text("signal torque in N.m\nrule low require torque <= 50 N.m\n")
-    Path("good.csv").write_text("torque\n10\n20\n")
+    Path("good.csv").write_text("torque\n" + "10\n20\n" * 20)
     good = fedkg("eval", "limit.fkg", "good.csv", "--json")
     assert good.code == 0
     Path("good.json").write_text(good.out)
-    return int(fedkg("eval", "limit.fkg", "table.csv", "--baseline", "good.json").code)
+    return int(fedkg(command, "limit.fkg", "table.csv", "--baseline", "good.json").code)
 
 
 def _diff(fedkg: Command) -> int:
@@ -156,6 +156,15 @@ def _stopped(fedkg: Command) -> int:
         return int(fedkg("run", "job.yaml").code)
 
 
+def _stopped_stream(fedkg: Command) -> int:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fedkg.tables.row_stream.RowStream.feed", stop)
+        return int(fedkg("monitor", "rules.fkg", "table.csv").code)
+
+
 def _damaged_shapes(fedkg: Command) -> int:
     Path("broken.ttl").write_text("<a> <b>")
     return int(fedkg("validate", "data.ttl", "broken.ttl").code)
@@ -165,7 +174,8 @@ PROVOKE: dict[tuple[str, str], Callable[[Command], int]] = {
     ("1", "check"): _check,
     ("1", "fmt --check"): _fmt,
     ("1", "test"): _test,
-    ("1", "eval --baseline"): _eval,
+    ("1", "eval --baseline"): lambda fedkg: _baseline(fedkg, "eval"),
+    ("1", "monitor --baseline"): lambda fedkg: _baseline(fedkg, "monitor"),
     ("1", "validate"): lambda fedkg: int(fedkg("validate", "data.ttl").code),
     ("1", "diff"): _diff,
     ("1", "run"): _run,
@@ -176,6 +186,7 @@ PROVOKE: dict[tuple[str, str], Callable[[Command], int]] = {
     ("2", "validate"): _damaged_shapes,
     ("5", "run"): _too_few,
     ("130", "run"): _stopped,
+    ("130", "monitor"): _stopped_stream,
 }
 """How to provoke each row that names a command."""
 
@@ -203,6 +214,7 @@ WRONG_FILES = {
     "fmt": ("fmt", "wrong.fkg"),
     "test": ("test", "wrong.fkg"),
     "eval": ("eval", "wrong.fkg", "table.csv"),
+    "monitor": ("monitor", "wrong.fkg", "table.csv"),
     "compile": ("compile", "wrong.fkg", "-o", "rules.fkgpack"),
     "inspect": ("inspect", "wrong.fkg"),
     "run": ("run", "wrong.fkg"),

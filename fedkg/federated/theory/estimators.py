@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
+
+from fedkg.evaluation.drift import wilson_interval
 
 
 def heterogeneity(gradients: Tensor, share: Tensor | None = None) -> float:
@@ -64,15 +65,8 @@ def hypothesis_share(valid: Tensor) -> tuple[float, tuple[float, float]]:
     """theta: the share of sampled parameter vectors at which all constraints hold (bool [I]), with
     Wilson's 95 % interval.
     """
-    count = len(valid)
-    share, z = float(valid.to(torch.float64).mean()), 1.959963984540054
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = (
-        z
-        / (1 + z * z / count)
-        * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    )
-    return share, (max(0.0, middle - half), min(1.0, middle + half))
+    count = int(valid.sum())
+    return count / len(valid), wilson_interval(count, len(valid))
 
 
 def divergence(updates: Tensor) -> float:

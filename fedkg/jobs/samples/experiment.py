@@ -336,6 +336,33 @@ class Experiment:
                 means[site] = own if own.isfinite() else pooled
         return means[torch.from_numpy(owner)]  # -1, no site, is the last
 
+    def apply_to(
+        self, config: TrialConfig, samples: Samples, site: str
+    ) -> tuple[SampleRules, ModelInputs]:
+        """The rules over other samples of a site, and the model inputs of these samples.
+
+        Args:
+            config: of the trial.
+            samples: prepared with the summary of this experiment's samples; all are for the test.
+            site: name of their site.
+        """
+        owner = np.zeros(samples.source.samples, dtype=np.int64)
+        split = SiteSplit(
+            split=Split(sites=(site,), owner=owner),
+            rows=np.arange(len(owner)),
+            owner=owner,
+            frame=samples.frame,
+        )
+        other = Experiment(
+            job=self.job,
+            pack=self.pack,
+            samples=samples,
+            output=self.output,
+            _graphs=self._graphs,
+            site_splits={config.split_key: split},
+        )
+        return other._rules(config), other._inputs(config)
+
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
         rules = self._rules(config)

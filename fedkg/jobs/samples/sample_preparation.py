@@ -194,7 +194,7 @@ def read_sample_parts(job: Job, pack: Pack) -> dict[str, SamplePart]:
     for name in job.sites if by_site else ("",):
         rows = _read(job, pack, (name,) if name else tuple(job.sites))
         rows = rows if name else _keep_job_sites(rows, job)
-        windows = _cut_windows(rows, job)
+        windows = cut_windows(rows, job)
         data = _drop_unlabelled(windows)
         use = _assign_uses(data, job, pack, name)
         if job.data.window is not None and job.data.window.gaps == "interpolate":
@@ -438,7 +438,7 @@ def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
     )
 
 
-def _cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
+def cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
     """The windows of a data set, if the job asks for them; see `series` for `before`."""
     window = job.data.window
     if window is None:
@@ -484,7 +484,7 @@ def _interpolate_apart(
         names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True
     ):
         first[name] = min(time, first.get(name, time))
-    again = _drop_unlabelled(_cut_windows(rows, job, first))
+    again = _drop_unlabelled(cut_windows(rows, job, first))
     assert again.time is not None, "windows have a time"
     known = dict(
         zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True)

@@ -1,0 +1,522 @@
+"""Apply the models of a finished run to new rows of its sites, with the rules enforced.
+
+Letters: N samples, H outputs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg._internal.threads import library_threads
+from fedkg.data.sets import table_set
+from fedkg.errors import JobError, TableError, UsageError
+from fedkg.evaluation import evaluate
+from fedkg.federated import ServerState
+from fedkg.federated.model.constrained_outputs import Projected
+from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
+from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
+from fedkg.jobs.file_damage import require_run
+from fedkg.jobs.folder import TRIALS, RunFolder
+from fedkg.jobs.initial_files import reopen_run
+from fedkg.jobs.samples.experiment import Experiment
+from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.job_tables import TablePart, table_samples
+from fedkg.jobs.samples.rules_on_samples import SampleRules, tally_forecasts
+from fedkg.jobs.samples.sample_preparation import SamplePart, Samples, cut_windows, join_samples
+from fedkg.jobs.samples.site_summary import TEST
+from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
+from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.schema.data_section import TABLE_SET, Site
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.source_tables import read_site_frame
+from fedkg.jobs.sweep.stored_plan import is_sweep
+from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trial_expansion import TrialConfig
+from fedkg.models import Model, Params, predict
+from fedkg.pack import Column, Pack
+from fedkg.sites import SitesFile, load_sites, read_site
+from fedkg.sites.sites_file import find_site
+from fedkg.tables import Cells, Table
+
+Counts = dict[str, int]
+"""Satisfied, violated and unknown evaluations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePredictions:
+    """The predictions for one site.
+
+    Attributes:
+        site: name of the site.
+        model: the site of the run that uses this model; "" for the model of all sites.
+        rows: number of rows in the site's table.
+        lines: the predictions by column: the place of each row, the output, and whether rules
+            corrected it.
+        counts: evaluations of each rule, with the predictions as the output's column.
+        notes: remarks.
+    """
+
+    site: str
+    model: str
+    rows: int
+    lines: tuple[dict[str, Any], ...]
+    counts: Mapping[str, Counts]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """The predictions of a trial of a run for some sites.
+
+    Attributes:
+        trial: the trial.
+        output: the output or label of the rules.
+        unit: its unit; "" for none.
+        corrected_by: the hard rules that every prediction satisfies.
+        sites: in the order of the sites file.
+        seconds: duration.
+    """
+
+    trial: str
+    output: str
+    unit: str
+    corrected_by: tuple[str, ...]
+    sites: tuple[SitePredictions, ...]
+    seconds: float
+
+
+def predict_sites(
+    folder: str | Path,
+    sites: str | Path | None = None,
+    *,
+    site: str = "",
+    trial: str = "",
+    model: str = "",
+    trust_code: bool = False,
+) -> Predictions:
+    """Predict the output for the tables of sites with a model of a finished run.
+
+    A table needs no column of the output, unless the run forecasts it. The run's own tables must be
+    unchanged: they define the scaling of the inputs.
+
+    Args:
+        folder: of the run.
+        sites: a sites file; None: that of the run.
+        site: only this site.
+        trial: the trial; "": the first one.
+        model: with models for each site, the site of the run that lends its model to new sites.
+        trust_code: whether code that the job imports may run.
+
+    Raises:
+        UsageError: there is no such run, trial or site, or the job imports untrusted code.
+        JobError: the run is not finished, one of its files has changed, or its models need more
+            than a table.
+        TableError: a table lacks a column, or a unit does not convert.
+    """
+    began = time.monotonic()
+    run = RunFolder(Path(folder))
+    if is_sweep(run.path):
+        raise UsageError(
+            f"{folder} holds a sweep, not a run",
+            help=f"choose one of its runs: {run.path}/cells/...",
+        )
+    require_run(run)
+    entry = _find_trial(run, trial)
+    job, experiment, configs = reopen_run(run, trust_code)
+    config = next(one for one in configs if one.id == entry)
+    _require_tables(config.job, experiment)
+    described, names = _choose_sites(job, sites, site)
+    state = load_state(run, config.id)
+    if state is None:
+        raise _unfinished(run, config.id)
+    with library_threads(config.job.training.threads or 1):
+        built = experiment.build_trial(config)
+        rules = built.rules
+        found = tuple(
+            _predict_site(experiment, config, built, state, described, name, model)
+            for name in names
+        )
+    enforced = rules.hard.enforced if rules.hard is not None else ()
+    if isinstance(built.problem.model, HardForecasts):
+        enforced = built.problem.model.rules.names
+    return Predictions(
+        trial=config.id,
+        output=built.output,
+        unit=find_output(built.pack, built.output).unit,
+        corrected_by=tuple(enforced),
+        sites=found,
+        seconds=time.monotonic() - began,
+    )
+
+
+def find_output(pack: Pack, name: str) -> Column:
+    """The column of an output, or the first one of a label."""
+    columns = pack.manifest.contract.columns
+    return next(c for c in columns if c.role == "output" and name in (c.name, c.label))
+
+
+def _find_trial(run: RunFolder, trial: str) -> str:
+    """The id of the wanted trial. Raises UsageError, JobError."""
+    entries = {one["id"]: one for one in run.read_json(TRIALS)}
+    if trial and trial not in entries:
+        raise UsageError(
+            f"the run in {run.path} has no trial {trial}",
+            expected=", ".join(entries),
+            received=trial,
+        )
+    chosen = trial or next(iter(entries))
+    if not entries[chosen].get("done"):
+        raise _unfinished(run, chosen)
+    return str(chosen)
+
+
+def _unfinished(run: RunFolder, trial: str) -> JobError:
+    return JobError(
+        f"the trial {trial} of the run in {run.path} is not finished",
+        help=f"finish it first: fedkg run --resume {run.path}",
+    )
+
+
+def _require_tables(job: Job, experiment: Experiment) -> None:
+    """Raise JobError if the inputs of the models are more than the columns of a table."""
+    reason = ""
+    if job.data.set not in (None, TABLE_SET):
+        reason = f"it was trained on the data set {job.data.set}"
+    elif job.augment.by != "none":
+        reason = "its models read augmented states (`augment`)"
+    elif experiment.site_knowledge:
+        reason = "its models read knowledge of single sites (`sites.NAME.knowledge`)"
+    if reason:
+        raise JobError(
+            f"the models of this run cannot be applied to tables: {reason}",
+            expected="a run on tables, without `augment` and without knowledge of single sites",
+        )
+
+
+def _choose_sites(job: Job, sites: str | Path | None, site: str) -> tuple[SitesFile, list[str]]:
+    path = sites or job.data.sites_file
+    if path is None:
+        raise UsageError(
+            "the job of the run has no sites file", help="describe the tables: --sites sites.yaml"
+        )
+    described = load_sites(path)
+    if site:
+        find_site(described, site)
+    return described, [site] if site else list(described.sites)
+
+
+def _choose_model(trial: Trial, state: ServerState, site: str, lender: str) -> tuple[Params, str]:
+    """The model for a site, and the site of the run that uses it ("": all).
+
+    Raises:
+        JobError: each site of the run has its own model, and this one is not among them.
+    """
+    models = deployed_models(trial).models(state)
+    if trial.algorithm.one_model:
+        return models[0], ""
+    names = trial.problem.clients.names
+    wanted = site if site in names else lender
+    if wanted not in names:
+        raise JobError(
+            f"each site of the run has its own model, and the run has no site {wanted or site}",
+            expected=", ".join(names[:8]),
+            help="--model NAME uses the model of one of these sites for new sites",
+        )
+    return models[names.index(wanted)], wanted
+
+
+def _predict_site(
+    experiment: Experiment,
+    config: TrialConfig,
+    trial: Trial,
+    state: ServerState,
+    described: SitesFile,
+    name: str,
+    lender: str,
+) -> SitePredictions:
+    params, owner = _choose_model(trial, state, name, lender)
+    table = read_site(described, name, trial.pack.manifest.contract).table
+    try:
+        samples = _prepare(experiment, config.job, table, name)
+    except TableError as error:
+        raise TableError(
+            f"site {name}: {error.message}",
+            expected=error.expected,
+            received=error.received,
+            help=error.help,
+        ) from error
+    rules, inputs = experiment.apply_to(config, samples, name)
+    index = np.arange(samples.source.samples)
+    answers = rules.answers(trial.problem.model, params, inputs, index)
+    plain = _plain_answers(trial.problem.model, params, inputs, index)
+    corrected = ((answers != plain) & ~(answers.isnan() & plain.isnan())).any(1).numpy()
+    window = config.job.data.window
+    if window is not None and window.horizon:
+        lines = _forecast_lines(samples, answers, corrected, table, name, trial)
+        counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
+        return SitePredictions(site=name, model=owner, rows=table.rows, lines=lines, counts=counts)
+    if samples.source.task == "classes":
+        corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
+    values = _values(samples, answers)
+    lines, whole = _row_lines(samples, values, corrected, table, name, trial, params)
+    evaluated = evaluate(trial.pack, whole, missing="skip")
+    counts = {
+        one.rule: {
+            "satisfied": one.satisfied, "violated": one.violated, "unknown": one.unknown
+        }
+        for one in evaluated.rules
+    }  # fmt: skip
+    left = table.rows - len(lines)
+    notes = (f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",)
+    return SitePredictions(
+        site=name,
+        model=owner,
+        rows=table.rows,
+        lines=lines,
+        counts=counts,
+        notes=notes if left else (),
+    )
+
+
+def _count_forecasts(
+    rules: SampleRules, model: Model, params: Params, inputs: ModelInputs, samples: Samples
+) -> dict[str, Counts]:
+    """The evaluations of each rule on forecasts; a forecast is one case."""
+    if rules.module is None:
+        return {}
+    index = torch.arange(samples.source.samples)
+    verdicts = rules.forecast_verdicts(model, params, inputs, index)
+    tallies = tally_forecasts(rules, verdicts, index, samples.source)
+    return {
+        rules.pack.manifest.rules[place].name: {
+            "satisfied": one.evaluations - one.violated,
+            "violated": one.violated,
+            "unknown": one.bound * len(index) - one.evaluations,
+        }
+        for place, one in tallies.items()
+    }
+
+
+def _prepare(experiment: Experiment, job: Job, table: Table, site: str) -> Samples:
+    """The samples of a site's rows, scaled as the training scaled its own."""
+    pack, summary = experiment.pack, experiment.samples.summary
+    contract = pack.manifest.contract
+    if job.data.set is None:
+        filled = with_column(table, job.data.label, np.zeros(table.rows))
+        frame = read_site_frame(job, contract, site, Site(), filled)
+        frame = frame.with_numbers(ROW_COLUMN, np.arange(1.0, frame.rows + 1.0))
+        frame = frame.with_texts(SITE_COLUMN, [site] * frame.rows)
+        part = TablePart(frame=frame, use=np.full(frame.rows, TEST, dtype=np.int8))
+        return table_samples(job, pack, {site: part}, summary)
+    output = find_output(pack, experiment.output)
+    horizon = 0 if job.data.window is None else job.data.window.horizon
+    before: dict[str, float] | None = None
+    rows = table.rows
+    if horizon:
+        table = _with_steps_to_come(table, pack, output.source, horizon)
+    else:
+        fill: Sequence[str] | NDArray[np.float64] = np.zeros(table.rows)
+        if output.type == "score":
+            fill = [output.category] * table.rows
+        table = with_column(table, output.source, fill)
+    table = with_column(table, SITE_COLUMN, [site] * table.rows)
+    data = table_set(table, contract, output=job.output or "", site=SITE_COLUMN)
+    if horizon:
+        x = np.concatenate(
+            [data.x.astype(np.float64), np.asarray(data.y, dtype=np.float64)[:, None]], axis=1
+        )
+        data = replace(
+            data, x=x, features=(*data.features, output.source), units=(*data.units, output.unit),
+            task="forecast",
+        )  # fmt: skip
+        assert data.time is not None, "windows have times"
+        before = {site: float(data.time[rows])}
+    else:
+        data = replace(data, task=summary.task)
+    cut = cut_windows(data, job, before) if job.data.window is not None else data
+    use = np.full(cut.samples, TEST, dtype=np.int8)
+    named = SamplePart(data=cut, use=use, uncut_rows=data)
+    return join_samples(job, pack, {site: named}, summary)
+
+
+def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> Table:
+    """The table with a row for each step after its last one, so that the last rows are forecast
+    from too.
+
+    Raises:
+        TableError: the rules have no timeline with a step, no row has a time, or the table lacks
+            the output.
+    """
+    contract = pack.manifest.contract
+    if output not in table:
+        raise table.missing(output, needed="the model reads to forecast it")
+    header, step = contract.time, contract.step
+    if header is None or step is None:
+        raise TableError(
+            f"{table.name}: forecasts need times",
+            help="declare `timeline step 1 h time column NAME` in the rules",
+        )
+    later = range(1, horizon + 1)
+    new: dict[str, list[str]] = {}
+    if table.is_numeric(header):
+        last = float(np.nanmax(table.numbers(header)))
+        new[header] = [repr(last + place * step) for place in later]
+    else:
+        moments = [one for one in table.times(header)[0] if one is not None]
+        if not moments:
+            raise TableError(f"{table.name}: no row has a time in `{header}`")
+        end = max(moments)
+        new[header] = [(end + timedelta(seconds=place * step)).isoformat() for place in later]
+    new[output] = ["0"] * horizon
+    cells = []
+    for name, one in zip(table.headers, table.cells, strict=True):
+        own = new.get(name)
+        if own is None and contract.trace == name:
+            own = [table.texts(name)[-1]] * horizon
+        own = own or [""] * horizon
+        values = None
+        if one.values is not None:
+            values = np.concatenate([one.values, [float(x) if x else np.nan for x in own]])
+        texts = None if one.texts is None else (*one.texts, *own)
+        cells.append(Cells(texts=texts, values=values))
+    return replace(
+        table, cells=tuple(cells), rows=table.rows + horizon, lines=np.empty(0, dtype=np.int64)
+    )
+
+
+def with_column(table: Table, header: str, column: Sequence[str] | NDArray[np.float64]) -> Table:
+    """The table with one column added or replaced.
+
+    Args:
+        table: the rows.
+        header: of the column.
+        column: its texts or numbers.
+    """
+    own = (
+        Cells(values=np.asarray(column, dtype=np.float64))
+        if isinstance(column, np.ndarray)
+        else Cells(texts=tuple(column))
+    )
+    if header in table:
+        place = table.position(header)
+        cells = (*table.cells[:place], own, *table.cells[place + 1 :])
+        return replace(table, cells=cells)
+    return replace(table, headers=(*table.headers, header), cells=(*table.cells, own))
+
+
+def _plain_answers(
+    model: Model, params: Params, inputs: ModelInputs, index: NDArray[np.int64]
+) -> Tensor:
+    """The outputs [N, H] of the model without the correction by hard rules."""
+    codes = len(model.keys) if isinstance(model, Projected) else 0
+    inner = model.model if isinstance(model, Projected | HardForecasts) else model
+    parts = []
+    for at in range(0, len(index), PREDICTION_BATCH):
+        x = inputs.rows_at(index[at : at + PREDICTION_BATCH])
+        parts.append(predict(inner, params, x[..., : x.shape[-1] - codes] if codes else x))
+    return torch.cat(parts)
+
+
+def _values(samples: Samples, answers: Tensor) -> list[str] | NDArray[np.float64]:
+    """The predictions of N samples in source units: probabilities, numbers, or classes."""
+    match samples.source.task:
+        case "detection":
+            return torch.sigmoid(answers.double()).squeeze(-1).numpy()
+        case "classes":
+            return [samples.source.classes[place] for place in answers.argmax(1).tolist()]
+        case _:
+            return samples.scaled.quantities(answers.double().numpy()).squeeze(-1)
+
+
+def _row_lines(
+    samples: Samples,
+    values: list[str] | NDArray[np.float64],
+    corrected: NDArray[np.bool_],
+    table: Table,
+    site: str,
+    trial: Trial,
+    params: Params,
+) -> tuple[tuple[dict[str, Any], ...], Table]:
+    """A line for each prediction, and the table with the predictions as the output's column.
+
+    `Any`: texts and numbers.
+    """
+    contract = trial.pack.manifest.contract
+    column = find_output(trial.pack, trial.output)
+    source = column.source
+    rows = samples.source.rows
+    kept = [
+        header
+        for header in dict.fromkeys((contract.time, contract.trace, trial.config.job.data.machine))
+        if header is not None and header in table
+    ]
+    places = {header: table.texts(header) for header in kept}
+    threshold = trial.threshold(params) if samples.source.task == "detection" else None
+    lines: list[dict[str, Any]] = []
+    listed: list[Any] = values if isinstance(values, list) else values.tolist()
+    for sample, row in enumerate(rows.tolist()):
+        line: dict[str, Any] = {"site": site, "row": _row_number(table, row)}
+        line |= {header: texts[row] for header, texts in places.items()}
+        line |= {source: listed[sample], "unit": column.unit}
+        if threshold is not None:
+            line["alarm"] = int(listed[sample] >= threshold)
+        lines.append(line | {"corrected": int(corrected[sample])})
+    if isinstance(values, list):
+        texts = [""] * table.rows
+        for sample, row in enumerate(rows.tolist()):
+            texts[row] = values[sample]
+        return tuple(lines), with_column(table, source, texts)
+    numbers = np.full(table.rows, np.nan)
+    numbers[rows] = values
+    return tuple(lines), with_column(table, source, numbers)
+
+
+def _forecast_lines(
+    samples: Samples,
+    answers: Tensor,
+    corrected: NDArray[np.bool_],
+    table: Table,
+    site: str,
+    trial: Trial,
+) -> tuple[dict[str, Any], ...]:
+    """A line for each step of each forecast."""
+    data = samples.source
+    values = samples.scaled.quantities(answers.double().numpy())
+    steps = values.reshape(len(values), -1, len(data.targets))
+    contract = trial.pack.manifest.contract
+    assert data.time is not None, "windows have times"
+    lines: list[dict[str, Any]] = []
+    for sample in range(len(steps)):
+        for place in range(steps.shape[1]):
+            moment = float(data.time[sample]) + place * data.step
+            text: Any = moment
+            if data.since_1970:
+                text = str(np.datetime64(round(moment), "s")).replace("T", " ")
+            lines.append(
+                {
+                    "site": site,
+                    "forecast": sample + 1,
+                    "step": place + 1,
+                    contract.time or "time": text,
+                    **dict(zip(data.targets, steps[sample, place].tolist(), strict=True)),
+                    "unit": find_output(trial.pack, trial.output).unit,
+                    "corrected": int(corrected[sample]),
+                }
+            )
+    return tuple(lines)
+
+
+def _row_number(table: Table, row: int) -> int:
+    """The row of the file if it is one file, else the row of the table, from 1."""
+    return int(table.lines[row]) if table.lines.size and not table.parts[1:] else row + 1
