@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg._internal.torch_compat import outside_of_tracing
 from fedkg.errors import SetError
 from fedkg.projection.polytope_active_rows import UnitRows
 from fedkg.projection.polytope_nearest import tighten_ends
+
+Array = NDArray[np.float64]
 
 MOST_CANDIDATES = 2500
 """A larger graph takes more than half a megabyte for each point."""
@@ -28,7 +31,12 @@ INDEPENDENT = 1e-9
 
 
 def nearest_by_enumeration(
-    unit: UnitRows, lower: Tensor, upper: Tensor, point: Tensor, inward: float
+    unit: UnitRows,
+    directions: Array,
+    lower: Tensor,
+    upper: Tensor,
+    point: Tensor,
+    inward: float,
 ) -> Tensor:
     """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, float64 [B, n].
 
@@ -36,6 +44,7 @@ def nearest_by_enumeration(
 
     Args:
         unit: the rows, the same for all points.
+        directions: their matrix, float64 [m, n], as an array.
         lower: lower ends of the rows, [B, m] or [1, m]; -inf for no bound.
         upper: upper ends of the rows, [B, m] or [1, m]; inf for no bound.
         point: points, [B, n].
@@ -46,14 +55,13 @@ def nearest_by_enumeration(
     """
     point = point.to(torch.float64)
     low, high = tighten_ends(unit, lower, upper, point, inward)
-    with outside_of_tracing():
-        gains, taken = _candidates(unit.matrix)
+    gains, taken = (torch.from_numpy(part) for part in _candidates(directions))
     rows = unit.matrix
-    ends = torch.cat([low.expand(len(point), -1), high.expand(len(point), -1)], 1)
+    ends = torch.cat([low.expand(point.shape[0], -1), high.expand(point.shape[0], -1)], 1)
     bounded = ends.isfinite()
     values = point @ rows.T
     excess = torch.where(bounded, torch.cat([values, values], 1) - ends, 0)
-    moves = (excess @ gains).reshape(len(point), taken.shape[1], point.shape[1])
+    moves = (excess @ gains).reshape(point.shape[0], taken.shape[1], point.shape[1])
     found = point.unsqueeze(1) - moves
     reached = found @ rows.T
     violation = torch.maximum(
@@ -71,7 +79,7 @@ def nearest_by_enumeration(
     return found.gather(1, best).squeeze(1)
 
 
-def _candidates(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _candidates(rows: Array) -> tuple[Array, Array]:
     """The moves onto the planes of all candidates.
 
     Returns:
@@ -80,35 +88,31 @@ def _candidates(rows: Tensor) -> tuple[Tensor, Tensor]:
         taken: float64 [2 m, C], 1 where a candidate takes a lower or an upper end.
     """
     count, length = rows.shape
-    chosen = [
-        own
-        for size in range(min(count, length) + 1)
-        for own in combinations(range(count), size)
-        if _are_independent(rows[list(own)])
-    ]
-    candidates = sum(2 ** len(own) for own in chosen)
-    if candidates > MOST_CANDIDATES:
-        raise SetError(
-            f"{count} rows on {length} outputs are too many for an exported graph",
-            expected=f"at most {MOST_CANDIDATES:,} sets of rows that may be active together",
-            received=f"{candidates:,}",
-            help="remove `hard` from some rules on sums of outputs",
-        )
-    gains = rows.new_zeros(2 * count, candidates, length)
-    taken = rows.new_zeros(2 * count, candidates)
+    chosen = []
+    candidates = 0
+    for size in range(min(count, length) + 1):
+        for own in combinations(range(count), size):
+            if _are_independent(rows[list(own)]):
+                chosen.append(own)
+                candidates += 2**size
+            if candidates > MOST_CANDIDATES:
+                raise SetError(
+                    f"the rules bound {count} sums and single outputs together, too many for an "
+                    "exported graph",
+                    expected=f"at most {MOST_CANDIDATES:,} sets of ends that are reached together",
+                    help="remove `hard` from some rules on sums of outputs",
+                )
+    gains, taken = np.zeros((2 * count, candidates, length)), np.zeros((2 * count, candidates))
     at = 0
     for own in chosen:
-        inverse = torch.linalg.pinv(rows[list(own)]) if own else None
+        inverse = np.linalg.pinv(rows[list(own)])
         for sides in product((0, count), repeat=len(own)):
             for place, (row, side) in enumerate(zip(own, sides, strict=True)):
-                assert inverse is not None, "a set without rows has no sides"
                 gains[row + side, at] = inverse[:, place]
                 taken[row + side, at] = 1
             at += 1
     return gains.reshape(2 * count, -1), taken
 
 
-def _are_independent(rows: Tensor) -> bool:
-    if not len(rows):
-        return True
-    return bool(torch.linalg.eigvalsh(rows @ rows.T)[0] > INDEPENDENT)
+def _are_independent(rows: Array) -> bool:
+    return not len(rows) or bool(np.linalg.eigvalsh(rows @ rows.T)[0] > INDEPENDENT)

@@ -42,7 +42,7 @@ def sums_projected(
         bounds: least and most of each output read, in the rules' units, [N, B] each.
     """
     numbers = inputs.numbers
-    if not len(answers):
+    if not answers.shape[0]:
         return moved
     if being_traced():
         _require_system(plan, sums, numbers)
@@ -63,13 +63,15 @@ def sums_projected(
         lower, upper = (end.T - own.shift for end in (low, high))
         if len(own.bounded):
             lower, upper = (
-                torch.cat([part.expand(len(point), -1), more], 1)
+                torch.cat([part.expand(point.shape[0], -1), more], 1)
                 for part, more in zip((lower, upper), _single(own, bounds), strict=True)
             )
     inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
     if being_traced():
-        assert own.unit is not None, "`_require_system` checks it"
-        nearest = nearest_by_enumeration(own.unit, lower, upper, point, inward).to(point.dtype)
+        assert own.unit is not None and own.directions is not None, "`_require_system` checks it"
+        nearest = nearest_by_enumeration(
+            own.unit, own.directions, lower, upper, point, inward
+        ).to(point.dtype)
     else:
         nearest, _, _ = nearest_points(
             point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit
@@ -97,9 +99,10 @@ def _require_system(plan: Plan, sums: Sums, numbers: Tensor) -> None:
     names = ", ".join(
         dict.fromkeys(
             records[rule].name
-            for bank, own, rows in zip(plan.pack.banks, sums.of_bank, sums.rows, strict=True)
+            for bank, own in zip(plan.pack.banks, sums.of_bank, strict=True)
             if own
-            for rule in bank.rule[rows.numpy()].tolist()
+            for rule in bank.rule.tolist()
+            if records[rule].hard
         )
     )
     if not sums.same_factors:
