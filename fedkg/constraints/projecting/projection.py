@@ -199,10 +199,11 @@ def _in_layout(
     match layout.kind:
         case "value":
             exact = layout.mean == 0 and layout.std == 1
-            ends = [(b - layout.mean) / layout.std for b in (low, high)]
+            # tensors: ONNX files contain Python numbers in float32
+            mean, std = low.new_tensor(layout.mean), low.new_tensor(layout.std)
+            ends = [(b - mean) / std for b in (low, high)]
             rounding = [
-                (0 if exact else 2 * eps) * (b.abs() + abs(layout.mean)) / layout.std
-                for b in (low, high)
+                (0 if exact else 2 * eps) * (b.abs() + mean.abs()) / std for b in (low, high)
             ]
         case "probability":
             return low / percent(plan, entry), high / percent(plan, entry)
