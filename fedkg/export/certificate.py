@@ -7,7 +7,7 @@ Letters: B inputs, F features, H outputs, C columns of the contract, R rows of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,19 +80,30 @@ def run_batches(run: Callable[[Array], Array], inputs: Array) -> Array:
 
 
 def certify_rules(
-    rules: ConstraintModule, model: RawModel, inputs: Array, outputs: Array
+    rules: ConstraintModule,
+    enforced: Collection[str],
+    model: RawModel,
+    inputs: Array,
+    outputs: Array,
 ) -> tuple[list[dict[str, Any]], int]:
     """The entries of a certificate for the rules about outputs, and the number of inputs on which
     the rules contradict each other.
 
     `Any`: JSON.
 
+    Args:
+        rules: all rules over the layouts of the model.
+        enforced: names of the rules that the file enforces.
+        model: the model in PyTorch.
+        inputs: raw inputs, [B, F].
+        outputs: the outputs of the file, [B, H].
+
     Raises:
         FedkgError: an output violates a rule that the file should enforce by more than the
             tolerance, although the projection in PyTorch satisfies it.
     """
     values = _contract_values(rules, model, inputs, outputs)
-    free, entries = set(rules.not_projected), []
+    entries: list[dict[str, Any]] = []
     contradicting = np.zeros(len(inputs), dtype=np.bool_)
     reference: Array | None = None
     records = rules.pack.manifest.rules
@@ -104,7 +115,7 @@ def certify_rules(
             "title": record.title,
             "text": record.text,
             "hard": record.hard,
-            "status": "checked" if record.name in free else "enforced",
+            "status": "enforced" if record.name in enforced else "checked",
         }
         found = _verdicts(rules.pack, number, values)
         if found is None:
@@ -113,14 +124,17 @@ def certify_rules(
             )
             continue
         violation, tolerance, evaluated = found
+        if not evaluated:
+            entries.append(
+                entry | {"status": "not evaluated", "reason": "no random input gives it a verdict"}
+            )
+            continue
         beyond = (violation > tolerance).any(1)
         if entry["status"] == "enforced" and beyond.any():
             if reference is None:
                 with torch.no_grad():
                     reference = model(torch.from_numpy(inputs)).numpy()
-            exact = _verdicts(
-                rules.pack, number, _contract_values(rules, model, inputs, reference)
-            )
+            exact = _verdicts(rules.pack, number, _contract_values(rules, model, inputs, reference))
             assert exact is not None, "it was evaluated before"
             wrong = beyond & ~(exact[0] > exact[1]).any(1)
             if wrong.any():
@@ -158,8 +172,11 @@ def certify_knowledge(
         if not isinstance(part, RangeKnowledge):
             names = [own.name for own in getattr(part, "models", ())]
             entries.append(
-                {"name": ", ".join(names) or "a function", "status": "not evaluated",
-                 "reason": "only ranges exclude answers"}
+                {
+                    "name": ", ".join(names) or "a function",
+                    "status": "not evaluated",
+                    "reason": "only ranges exclude answers",
+                }
             )
             continue
         values = _input_values(part.pack, raw, inputs)
@@ -195,9 +212,7 @@ def certify_knowledge(
     return entries
 
 
-def _verdicts(
-    pack: Pack, rule: int, values: Array
-) -> tuple[Array, Array, int] | None:
+def _verdicts(pack: Pack, rule: int, values: Array) -> tuple[Array, Array, int] | None:
     """Violations and tolerances [B, R] of a rule's bound rows, and the number of verdicts; None if
     a verdict needs more than one row of inputs and outputs.
     """

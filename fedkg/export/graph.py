@@ -121,6 +121,11 @@ def model_bytes(model: RawModel, example: Array, format: Format) -> bytes:
 
 
 def _torch_bytes(program: torch.export.ExportedProgram) -> bytes:
+    program.graph_module.graph.eliminate_dead_code()  # PyTorch cannot load unused nodes
+    # PyTorch cannot save constants that are views of other storage
+    for name, value in program.constants.items():
+        if isinstance(value, Tensor):
+            program.constants[name] = value.detach().clone(memory_format=torch.contiguous_format)
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     return buffer.getvalue()

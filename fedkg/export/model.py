@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,10 @@ from fedkg.export.certificate import (
 from fedkg.export.graph import MODEL_FILES, Format, RawModel, load_graph, model_bytes
 from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
-from fedkg.pack import Pack
+from fedkg.pack import Column, Pack
 from fedkg.pack.file import pack_digest
 
 CERTIFICATE = "certificate.json"
-
-CONTRADICTIONS = (
-    "where the rules contradict each other for an input, the model returns a compromise; "
-    "`contradicting_inputs` counts them"
-)
 
 ROWS = 50
 """Rows of the example with which a graph is traced."""
@@ -48,7 +43,6 @@ def export_model(
     *,
     rules: ConstraintModule | None = None,
     format: Format = "onnx",
-    run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a model that satisfies its rules, from inputs in source units to outputs in the units
     of the rules, both float64.
@@ -63,7 +57,6 @@ def export_model(
         rules: the rules over the layouts of inputs and answers. Answers move to the nearest ones
             that satisfy the linear rules (`ConstraintModule.project`). None for an injected model.
         format: "onnx", or "torch" for `torch.export`.
-        run: describes the run that the model comes from, for the certificate. `Any`: JSON.
 
     Returns:
         The certificate. `Any`: JSON.
@@ -77,6 +70,45 @@ def export_model(
         MissingExtra: `onnxruntime` or `onnxscript` is not installed.
         FedkgError: an output violates a rule.
     """
+    if rules is None:
+        (x, pack), y = _layout_of_knowledge(model), None
+    else:
+        require_enforceable(rules, [r.name for r in rules.pack.manifest.rules if r.hard])
+        x, y, pack = rules.plan.x, rules.plan.y, rules.pack
+    raw = RawModel(model, x, y, rules)
+    records = pack.manifest.rules
+    free = set() if rules is None else set(rules.not_projected)
+    enforced = [record.name for record in records if record.output and record.name not in free]
+    return write_model(raw, folder, pack, rules=rules, enforced=enforced, format=format)
+
+
+def write_model(
+    raw: RawModel,
+    folder: str | Path,
+    pack: Pack,
+    *,
+    rules: ConstraintModule | None,
+    enforced: Collection[str],
+    format: Format,
+    run: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write a model and its certificate.
+
+    Args:
+        raw: the model.
+        folder: see `export_model`.
+        pack: the rules that the certificate is about.
+        rules: all rules over the layouts of the model, which the certificate counts.
+        enforced: names of the rules that the model enforces.
+        format: see `export_model`.
+        run: describes the run that the model comes from. `Any`: JSON.
+
+    Returns:
+        The certificate. `Any`: JSON.
+
+    Raises:
+        UsageError, MissingExtra, FedkgError: see `export_model`.
+    """
     if format not in MODEL_FILES:
         raise UsageError(
             "unknown export format", expected=" or ".join(MODEL_FILES), received=str(format)
@@ -84,18 +116,13 @@ def export_model(
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is a file", expected="the name of a folder")
-    if rules is not None:
-        _require_enforceable(rules)
-    x, pack = _layout_and_pack(model, rules)
-    y = None if rules is None else rules.plan.y
-    raw = RawModel(model, x, y, rules).eval()
-    columns = pack.manifest.contract.columns
-    inputs = random_inputs(raw, columns)
+    model = raw.eval().model
+    inputs = random_inputs(raw, pack.manifest.contract.columns)
     body = model_bytes(raw, inputs[:ROWS], format)
     infer, runtime = load_graph(body, format)
     outputs = run_batches(infer, inputs)
     entries, contradicting = (
-        ([], 0) if rules is None else certify_rules(rules, raw, inputs, outputs)
+        ([], 0) if rules is None else certify_rules(rules, enforced, raw, inputs, outputs)
     )
     if isinstance(model, Injected):
         entries += certify_knowledge(model, raw, inputs, outputs)
@@ -105,15 +132,16 @@ def export_model(
         "fedkg": metadata.version("fedkg"),
         "pack_sha256": pack_digest(pack),
         "run": None if run is None else dict(run),
-        "inputs": [_describe_input(name, pack) for name in x.names],
-        "outputs": _describe_outputs(model, y),
+        "inputs": [_describe_input(name, pack) for name in raw.names],
+        "outputs": _describe_outputs(model, None if rules is None else rules.plan.y),
         "tolerance": {
             "share": TOLERANCE,
             "of": "the largest number that the rule reads, at least 1; computed in float64",
         },
         "rules": entries,
-        "guarantee": f"`enforced` rules hold within the tolerance for finite inputs; "
-        f"{CONTRADICTIONS}; `checked` rules are only counted",
+        "guarantee": "`enforced` rules hold within the tolerance for finite inputs; where the "
+        "rules contradict each other for an input, the model returns a compromise, and "
+        "`contradicting_inputs` counts them; `checked` rules are only counted",
         "verification": {
             "inputs": INPUTS,
             "seed": SEED,
@@ -127,31 +155,38 @@ def export_model(
     return certificate
 
 
-def _require_enforceable(rules: ConstraintModule) -> None:
-    """Raise LayoutError if a rule cannot be part of a file."""
-    records = rules.pack.manifest.rules
-    hard = [record.name for record in records if record.hard and record.name in rules.not_projected]
-    if hard:
+def require_enforceable(rules: ConstraintModule, names: Collection[str]) -> None:
+    """Raise LayoutError if a file cannot enforce a rule.
+
+    Args:
+        rules: the rules to project onto.
+        names: those of them that a projection must enforce whole.
+    """
+    free = [name for name in names if name in rules.not_projected]
+    if free:
         raise LayoutError(
-            f"the hard rule `{hard[0]}` cannot be enforced in an exported model",
+            f"the hard rule `{free[0]}` cannot be enforced in an exported model",
             expected="rules that are linear in the outputs of one row",
-            received=", ".join(hard),
+            received=", ".join(free),
             help="remove `hard`; the certificate then counts its violations",
         )
     columns = rules.pack.manifest.contract.columns
-    absent = [column.name for column in categories_read(rules.pack)
-              if rules.plan.features.get(columns.index(column), 0) < 0]
+    absent = [
+        column
+        for column in categories_read(rules.pack)
+        if rules.plan.features.get(columns.index(column), -1) < 0
+    ]
     if absent:
-        reading = _rules_reading(rules.pack, [c for c in columns if c.name in absent])
         raise LayoutError(
-            f"the rules {', '.join(reading)} cannot be enforced in an exported model: they read "
-            f"the category {', '.join(absent)}, which is not a feature of the model",
-            help="add the code of the category to the features, or leave these rules out",
+            f"{', '.join(_rules_reading(rules.pack, absent))} cannot be enforced in an exported "
+            "model: a category that the rule reads is not a feature of the model",
+            received=", ".join(column.name for column in absent),
+            help="add the code of the category to the features, or leave the rule out",
         )
 
 
-def _rules_reading(pack: Pack, columns: list[Any]) -> list[str]:
-    """Names of the rules that read one of some columns of the contract. `Any`: columns."""
+def _rules_reading(pack: Pack, columns: Sequence[Column]) -> list[str]:
+    """Names of the rules that read one of some columns of the contract."""
     places = {pack.manifest.contract.columns.index(column) for column in columns}
     return list(
         dict.fromkeys(
@@ -165,12 +200,11 @@ def _rules_reading(pack: Pack, columns: list[Any]) -> list[str]:
     )
 
 
-def _layout_and_pack(
-    model: nn.Module, rules: ConstraintModule | None
-) -> tuple[InputLayout, Pack]:
-    """The layout of the model's features, and the pack of its rules or knowledge."""
-    if rules is not None:
-        return rules.plan.x, rules.pack
+def _layout_of_knowledge(model: nn.Module) -> tuple[InputLayout, Pack]:
+    """The layout of the features and the pack of injected knowledge.
+
+    Raises UsageError if a model has none.
+    """
     for part in model.parts if isinstance(model, Injected) else ():
         if isinstance(part, RangeKnowledge | PredictionKnowledge):
             return part.layout, part.pack
@@ -204,8 +238,9 @@ def _describe_outputs(model: nn.Module, y: OutputLayout | None) -> list[dict[str
         ]
     assert isinstance(model, Injected), "a model without rules has knowledge"
     part = next(part for part in model.parts if hasattr(part, "models"))
-    classes = part.classes or [f"{low:g} .. {high:g}" for low, high in
-                               zip(part.ends[:-1], part.ends[1:], strict=True)]
+    classes = part.classes or [
+        f"{low:g} .. {high:g}" for low, high in zip(part.ends[:-1], part.ends[1:], strict=True)
+    ]
     return [{"name": str(name), "meaning": "probability"} for name in classes]
 
 

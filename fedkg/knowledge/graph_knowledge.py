@@ -75,8 +75,9 @@ def allowed_in_graph(
                 )
                 allowed = allowed & (~holds.any(1, keepdim=True) | mask)
         return allowed
-    low, high = on.numbers.new_full((samples,), -math.inf), on.numbers.new_full(
-        (samples,), math.inf
+    low, high = (
+        on.numbers.new_full((samples,), -math.inf),
+        on.numbers.new_full((samples,), math.inf),
     )
     for model in models:
         if model.span is not None:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.binding.layout import InputLayout

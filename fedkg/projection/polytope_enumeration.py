@@ -31,12 +31,7 @@ INDEPENDENT = 1e-9
 
 
 def nearest_by_enumeration(
-    unit: UnitRows,
-    directions: Array,
-    lower: Tensor,
-    upper: Tensor,
-    point: Tensor,
-    inward: float,
+    unit: UnitRows, directions: Array, lower: Tensor, upper: Tensor, point: Tensor, inward: float
 ) -> Tensor:
     """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, float64 [B, n].
 
@@ -67,8 +62,10 @@ def nearest_by_enumeration(
     violation = torch.maximum(
         (low.unsqueeze(1) - reached).clamp(min=0), (reached - high.unsqueeze(1)).clamp(min=0)
     )
-    size = 1 + point.abs().amax(1, keepdim=True) + torch.where(bounded, ends.abs(), 0).amax(
-        1, keepdim=True
+    size = (
+        1
+        + point.abs().amax(1, keepdim=True)
+        + torch.where(bounded, ends.abs(), 0).amax(1, keepdim=True)
     )
     exists = ((~bounded).to(torch.float64) @ taken) == 0
     feasible = exists & (violation.amax(2) <= inward * size / 2)

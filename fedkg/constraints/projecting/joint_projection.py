@@ -68,10 +68,10 @@ def sums_projected(
             )
     inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
     if being_traced():
-        assert own.unit is not None and own.directions is not None, "`_require_system` checks it"
-        nearest = nearest_by_enumeration(
-            own.unit, own.directions, lower, upper, point, inward
-        ).to(point.dtype)
+        assert own.unit is not None, "`_require_system` checks it"
+        assert own.directions is not None, "`_require_system` checks it"
+        found = nearest_by_enumeration(own.unit, own.directions, lower, upper, point, inward)
+        nearest = found.to(point.dtype)
     else:
         nearest, _, _ = nearest_points(
             point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit
