@@ -129,7 +129,7 @@ def certify_rules(
                 entry | {"status": "not evaluated", "reason": "no random input gives it a verdict"}
             )
             continue
-        beyond = (violation > tolerance).any(1)
+        beyond = np.asarray((violation > tolerance).any(1))
         if entry["status"] == "enforced" and beyond.any():
             if reference is None:
                 with torch.no_grad():
@@ -167,7 +167,7 @@ def certify_knowledge(
     Raises:
         FedkgError: an excluded class has a probability above 0.
     """
-    entries = []
+    entries: list[dict[str, Any]] = []
     for part in model.parts:
         if not isinstance(part, RangeKnowledge):
             names = [own.name for own in getattr(part, "models", ())]
@@ -191,7 +191,7 @@ def certify_knowledge(
                 low[:, 1] = np.minimum(low[:, 1], found[:, 1])
         if part.ends is not None:
             allowed = bins_in_interval(low, part.ends)
-        empty = ~allowed.any(1)
+        empty = np.asarray(~allowed.any(1))
         excluded = np.where(allowed | empty[:, None], 0.0, outputs)
         if excluded.any():
             raise FedkgError(

@@ -155,7 +155,7 @@ def _onnx_bytes(program: torch.export.ExportedProgram) -> bytes:
         optimizer.inline(made.model)
         optimizer.fold_constants(made.model)
         optimizer.remove_unused_nodes(made.model)
-        return made.model_proto.SerializeToString()
+        return bytes(made.model_proto.SerializeToString())
     finally:
         log.setLevel(level)
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -237,10 +238,14 @@ def _describe_outputs(model: nn.Module, y: OutputLayout | None) -> list[dict[str
             for entry in y.entries
         ]
     assert isinstance(model, Injected), "a model without rules has knowledge"
-    part = next(part for part in model.parts if hasattr(part, "models"))
-    classes = part.classes or [
-        f"{low:g} .. {high:g}" for low, high in zip(part.ends[:-1], part.ends[1:], strict=True)
-    ]
+    part = next(
+        part for part in model.parts if isinstance(part, RangeKnowledge | PredictionKnowledge)
+    )
+    classes = (
+        list(part.classes)
+        if part.ends is None
+        else [f"{low:g} .. {high:g}" for low, high in pairwise(part.ends.tolist())]
+    )
     return [{"name": str(name), "meaning": "probability"} for name in classes]
 
 
