@@ -32,6 +32,7 @@ def ask(port: int, body: str) -> tuple[int, dict[str, object]]:
             return error.code, json.load(error)
 
 
+@pytest.mark.slow
 def test_the_server_answers_with_the_model(tmp_path):
     rules = fedkg.compile(text=TANK).constraints(
         x=fedkg.columns(["feed"]), y=fedkg.columns(["oil"])
