@@ -21,12 +21,12 @@ rule mono {} require fault never falls as feed rises
 
 def finished_run(folder, capsys, hard=""):
     random = np.random.default_rng(1)
-    rows = np.round(random.uniform([10, 20], [110, 90], (120, 2)), 1)
+    rows = np.round(random.uniform([10, 20], [110, 90], (300, 2)), 1)
     lines = [f"{feed},{temp},{int(feed + temp > 120)}" for feed, temp in rows]
     (folder / "t.csv").write_text("\n".join(["feed,temp,fault", *lines]))
     (folder / "rules.fkg").write_text(RULES.replace("{}", hard))
     (folder / "job.yaml").write_text(
-        "name: t\nrules: [rules.fkg]\nsites: {north: {share: 0.7}, south: {share: 0.3}}\n"
+        "name: t\nrules: [rules.fkg]\nsites: [north, south]\n"
         "data: {path: t.csv, label: fault}\nmodel: {hidden: [4]}\nalgorithm: fedavg\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
         "evaluation: {local_baseline: false}\n"
