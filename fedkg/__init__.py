@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
     from fedkg.errors import FedkgError
     from fedkg.evaluation import evaluate
+    from fedkg.export import export_model
     from fedkg.jobs import run_job as run
     from fedkg.knowledge.injected_model import inject
     from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
@@ -35,6 +36,7 @@ __all__ = [
     "columns",
     "compile",
     "evaluate",
+    "export_model",
     "inject",
     "load",
     "logit",
@@ -55,6 +57,7 @@ _HOMES = {
     "columns": ("fedkg.constraints.binding.layout", "columns"),
     "compile": ("fedkg.authoring", "compile"),
     "evaluate": ("fedkg.evaluation", "evaluate"),
+    "export_model": ("fedkg.export", "export_model"),
     "inject": ("fedkg.knowledge.injected_model", "inject"),
     "load": ("fedkg.pack", "load"),
     "logit": ("fedkg.constraints.binding.layout", "logit"),

@@ -338,6 +338,14 @@ class ConstraintModule(nn.Module):
             )
         )
 
+    def report_in_graph(self, x: Tensor, y: Tensor | None) -> ConstraintReport:
+        """The report for features [B, F] and answers [B, H] inside `torch.export`, which works for
+        every B.
+        """
+        of = self._afresh(x, y, None, None, None, HINGE)
+        extremes = self.sharing.extremes
+        return ConstraintReport(of.hoisted(self.sharing.hoisted, extremes) if extremes else of)
+
     def _afresh(
         self,
         x: Tensor,

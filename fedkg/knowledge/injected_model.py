@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg._internal.value_description import describe_value
+from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.clause_conditions import Float
 from fedkg.knowledge.contradiction_resolution import (
@@ -59,6 +61,20 @@ class Injected(nn.Module):
         )  # tuples keep the knowledge out of `state_dict`
         self.trust = trust
 
+    @property
+    def parts(self) -> tuple[Range | Prediction, ...]:
+        """The injected range and prediction."""
+        return tuple(part for part in (*self._range, *self._prediction) if part is not None)
+
+    def with_layout(self, x: InputLayout) -> Injected:
+        """The same model with knowledge of a pack that reads batches of another layout."""
+        [ranging], [predicting] = self._range, self._prediction
+        if isinstance(ranging, RangeKnowledge):
+            ranging = ranging.with_layout(x)
+        if isinstance(predicting, PredictionKnowledge):
+            predicting = predicting.with_layout(x)
+        return Injected(self.model, prediction=predicting, range=ranging, trust=self.trust)
+
     def knowledge(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> SampleKnowledge:
         """Evaluate the knowledge on a batch: once for a data set, then ``injected(x[rows],
         knowledge=knowledge[rows])``.
@@ -91,6 +107,13 @@ class Injected(nn.Module):
             )
             allowed = torch.ones((*shape, count), dtype=torch.bool, device=x.device)
         _check_fit(allowed, predicted, shape)
+        if being_traced():
+            # an exported graph shows no numbers: contradicting knowledge is not used on its row
+            allowed = allowed | ~allowed.any(-1, keepdim=True)
+            inside = allowed.gather(-1, predicted.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            return SampleKnowledge(
+                allowed=allowed, predicted=torch.where(inside, predicted, NOTHING)
+            )
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
             raise LayoutError(
@@ -225,7 +248,7 @@ class Injected(nn.Module):
 
     def _logits(self, x: Tensor, knowledge: SampleKnowledge) -> Tensor:
         check_features(x)
-        if len(knowledge.allowed) != len(x):
+        if knowledge.allowed.shape[0] != x.shape[0]:
             raise LayoutError(
                 "`knowledge` belongs to another batch",
                 expected=f"{len(x)} rows",

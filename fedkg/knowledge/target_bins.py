@@ -35,7 +35,7 @@ def bin_of(number: Float, ends: Float) -> Float:
     numbers outside the span.
     """
     place = np.clip(
-        np.searchsorted(ends, number + _slack(ends), side="right") - 1, 0, len(ends) - 2
+        np.searchsorted(ends, number + bin_slack(ends), side="right") - 1, 0, len(ends) - 2
     ).astype(np.float64)
     return np.where(np.isnan(number), np.nan, place)
 
@@ -51,13 +51,13 @@ def bins_in_interval(interval: Float, ends: Float, *, open_end: bool = False) ->
     """
     low, high = interval[:, :1], interval[:, 1:]
     below, above = ends[None, :-1], ends[None, 1:]
-    slack = _slack(ends)
+    slack = bin_slack(ends)
     meets = (low + slack < above) & (high - slack > below if open_end else high + slack >= below)
     meets[:, -1] |= (low[:, 0] <= ends[-1]) & (high[:, 0] >= ends[-2])
     return np.asarray(meets & (low <= high))
 
 
-def _slack(ends: Float) -> float:
+def bin_slack(ends: Float) -> float:
     """Tolerance at the beginning of a bin: 0.3 is the end of the third tenth of 0 .. 1 in spite of
     rounding.
     """

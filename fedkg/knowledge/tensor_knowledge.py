@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.model_run_inputs import Keys, Previous
 from fedkg.constraints.binding.plausible import check_units
@@ -28,6 +30,12 @@ from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import KnowledgeError
 from fedkg.knowledge.allowed_answers import allowed_classes_from, allowed_interval_from
 from fedkg.knowledge.clause_conditions import ConditionVerdict, Float, term_bank
+from fedkg.knowledge.graph_knowledge import (
+    GraphConditions,
+    Place,
+    allowed_in_graph,
+    predicted_in_graph,
+)
 from fedkg.knowledge.injection_formulas import NOTHING
 from fedkg.knowledge.predictions import predictions_from
 from fedkg.knowledge.target_bins import bin_edges, bin_of, bins_in_interval
@@ -39,6 +47,8 @@ class _KnowledgeOnTensors(nn.Module):
     """The knowledge models of one kind about one output.
 
     Attributes:
+        pack: compiled rules.
+        output: the name of the label or number, or of one model of it.
         classes: the names of the K classes of a label; () for a number.
         ends: the edges of a number's K bins in its unit, float64 [K + 1]; None for a label.
     """
@@ -48,6 +58,7 @@ class _KnowledgeOnTensors(nn.Module):
 
     def __init__(self, pack: Pack, output: str, *, x: InputLayout, bins: int | None = None) -> None:
         super().__init__()
+        self.pack, self.output = pack, output
         known = [model for model in pack.manifest.knowledge if model.kind == self.kind]
         self.models = tuple(model for model in known if output in (model.output, model.name))
         if not self.models:
@@ -64,6 +75,16 @@ class _KnowledgeOnTensors(nn.Module):
     def count(self) -> int:
         """K, the number of classes or bins."""
         return len(self.classes) if self.ends is None else len(self.ends) - 1
+
+    def with_layout(self, x: InputLayout) -> Self:
+        """The same knowledge for batches of another layout."""
+        bins = None if self.ends is None else self.count
+        return type(self)(self.pack, self.output, x=x, bins=bins)
+
+    @property
+    def layout(self) -> InputLayout:
+        """Names and scaling of the features of a batch."""
+        return self._conditions.rules.plan.x
 
     def _on(
         self, x: Tensor, keys: Keys | None, previous: Previous
@@ -98,6 +119,10 @@ class RangeKnowledge(_KnowledgeOnTensors):
 
         Arguments as in `ConstraintModule.forward`.
         """
+        if being_traced():
+            return allowed_in_graph(
+                self.models, self.count, self.ends, self._conditions.in_graph(x)
+            ).reshape(*x.shape[:-1], self.count)
         on, shape = self._on(x, keys, previous)
         allowed = np.ones((on.samples, self.count), dtype=np.bool_)
         if self.ends is None:
@@ -123,6 +148,9 @@ class PredictionKnowledge(_KnowledgeOnTensors):
     @override
     def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
         """The predicted class or bin, int64 [B], or for windows [B, T]; -1 without a prediction."""
+        if being_traced():
+            on_graph = self._conditions.in_graph(x)
+            return predicted_in_graph(self.models, self.ends, on_graph).reshape(x.shape[:-1])
         on, shape = self._on(x, keys, previous)
         said = np.full(on.samples, np.nan)
         for model in self.models:
@@ -169,7 +197,7 @@ class _Conditions(nn.Module):
     def __init__(self, pack: Pack, models: tuple[KnowledgeModel, ...], x: InputLayout) -> None:
         super().__init__()
         self.arrays = pack.arrays
-        self.places: dict[_Place, slice] = {}
+        self.places: dict[Place, slice] = {}
         banks: list[Bank] = []
         rules: list[RuleRecord] = []
         start = 0
@@ -189,6 +217,16 @@ class _Conditions(nn.Module):
         )
         self.rules = ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=x)
 
+    def in_graph(self, x: Tensor) -> GraphConditions:
+        """The conditions of a batch [B, F] in tensor operations alone, for exported graphs."""
+        report = self.rules.report_in_graph(x.double(), None)
+        return GraphConditions(
+            places=self.places,
+            holds=report.satisfied,
+            unknown=report.unknown,
+            numbers=report.robustness,
+        )
+
     @override
     def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _TensorConditions:
         report = self.rules(x.double(), keys=keys, previous=previous).at_steps
@@ -206,15 +244,9 @@ class _Conditions(nn.Module):
         )
 
 
-_Place = tuple[int, Term | int | None]
-"""A condition's bank, and its part: the condition itself (None), a term over its columns, or the
-slot of a number.
-"""
-
-
-def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
+def _read(pack: Pack, model: KnowledgeModel) -> dict[Place, Bank]:
     """The banks that a knowledge model reads."""
-    found: dict[_Place, Bank] = {}
+    found: dict[Place, Bank] = {}
     for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
         bank = pack.conditions[clause.bank]
         found[clause.bank, None] = bank
@@ -233,7 +265,7 @@ class _TensorConditions:
     """`Conditions` of a batch, from the outputs of the module of rules, each [N, R of all
     banks]."""
 
-    places: Mapping[_Place, slice]
+    places: Mapping[Place, slice]
     arrays: Mapping[str, NDArray[np.generic]]
     holds: NDArray[np.bool_]
     unknown: NDArray[np.bool_]

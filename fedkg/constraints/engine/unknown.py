@@ -20,16 +20,22 @@ from typing_extensions import override
 SUBNORMAL = 5e-324
 """Equal to 0 where the processor flushes such numbers."""
 
+GRAPH_STEP, GRAPH_STEP_RATIO = 2.0**-99, 2.0**-20
+"""Step and ratio of the unknown value to it in exported graphs. ONNX files contain the numbers of
+formulas in float32, and runtimes flush subnormal numbers."""
+
 
 def strict_step(dtype: torch.dtype) -> float:
     """What a strict comparison that misses by nothing is short of: below any margin of practical
     data, above `between`.
     """
-    return 2 * torch.finfo(dtype).tiny
+    return GRAPH_STEP if torch.compiler.is_exporting() else 2 * torch.finfo(dtype).tiny
 
 
 def between(dtype: torch.dtype) -> float:
     """The magnitude that encodes an unknown value: below any margin, even of strict comparisons."""
+    if torch.compiler.is_exporting():
+        return GRAPH_STEP * GRAPH_STEP_RATIO
     limits = torch.finfo(dtype)
     return limits.tiny * limits.eps if SUBNORMAL > 0 else limits.tiny
 
@@ -55,6 +61,8 @@ def marked(
 
 def unmarked(value: Tensor, mark: float) -> Tensor:
     """`value` with NaN where it is `mark`, and no gradient there."""
+    if torch.compiler.is_exporting():  # ONNX optimisers drop a subtraction of a tiny number
+        return torch.where((value < 0) & (value >= mark), math.nan, value)
     if not value.requires_grad:
         return _Unmark.forward(value, mark)
     # torch declares `apply` without types

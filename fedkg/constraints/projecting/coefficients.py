@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg._internal.torch_compat import are_transforms_active
@@ -83,6 +85,7 @@ class System:
         rows: [L + S, K] or, if they depend on the sample, [B, L + S, K]: the coefficients.
         shift: [L] or [B, L], the contribution of the offsets to each sum.
         unit: the rows scaled to length 1 if all samples share them; otherwise None.
+        directions: the matrix of `unit` as an array, which a traced function can read.
     """
 
     read: Tensor
@@ -97,6 +100,7 @@ class System:
     rows: Tensor
     shift: Tensor
     unit: UnitRows | None
+    directions: NDArray[np.float64] | None
 
 
 def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
@@ -119,6 +123,7 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
     scaled = matrix.index_select(-1, read)
     alone = torch.eye(len(entries), dtype=scaled.dtype, device=scaled.device)[bounded]
     rows = torch.cat([scaled * gain, alone.expand(*scaled.shape[:-2], -1, -1)], -2)
+    unit = unit_rows(rows) if rows.ndim == 2 else None
     return System(
         read=read,
         columns=torch.tensor(entries, device=matrix.device),
@@ -133,7 +138,8 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
         bounded=torch.tensor(bounded, dtype=torch.int64, device=matrix.device),
         rows=rows,
         shift=scaled @ offset,
-        unit=unit_rows(rows) if rows.ndim == 2 else None,
+        unit=unit,
+        directions=None if unit is None or are_transforms_active() else unit.matrix.cpu().numpy(),
     )
 
 

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.projecting.coefficients import Sums, System, coefficients, system
+from fedkg.errors import LayoutError
+from fedkg.projection.polytope_enumeration import nearest_by_enumeration
 from fedkg.projection.polytope_gradient import nearest_points
 
 
@@ -39,8 +42,10 @@ def sums_projected(
         bounds: least and most of each output read, in the rules' units, [N, B] each.
     """
     numbers = inputs.numbers
-    if not len(answers):
+    if not answers.shape[0]:
         return moved
+    if being_traced():
+        _require_system(plan, sums, numbers)
     with torch.no_grad():
         matrix, low, high = sums.cached(
             "ends", sums.same_ends, numbers, lambda: coefficients(plan, sums, banks, inputs)
@@ -58,13 +63,19 @@ def sums_projected(
         lower, upper = (end.T - own.shift for end in (low, high))
         if len(own.bounded):
             lower, upper = (
-                torch.cat([part.expand(len(point), -1), more], 1)
+                torch.cat([part.expand(point.shape[0], -1), more], 1)
                 for part, more in zip((lower, upper), _single(own, bounds), strict=True)
             )
     inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
-    nearest, _, _ = nearest_points(
-        point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit
-    )
+    if being_traced():
+        assert own.unit is not None, "`_require_system` checks it"
+        assert own.directions is not None, "`_require_system` checks it"
+        found = nearest_by_enumeration(own.unit, own.directions, lower, upper, point, inward)
+        nearest = found.to(point.dtype)
+    else:
+        nearest, _, _ = nearest_points(
+            point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit
+        )
     if own.alone and not own.logits and nearest.dtype == moved.dtype:
         return torch.where(finite, nearest, moved)
     outside = finite & (nearest != point).any(1, keepdim=True)
@@ -80,6 +91,31 @@ def sums_projected(
         own.columns,
         torch.where(outside, nearest.to(moved.dtype), moved.index_select(1, own.columns)),
     )
+
+
+def _require_system(plan: Plan, sums: Sums, numbers: Tensor) -> None:
+    """Raise LayoutError if an exported graph cannot contain the sums of outputs."""
+    records = plan.pack.manifest.rules
+    names = ", ".join(
+        dict.fromkeys(
+            records[rule].name
+            for bank, own in zip(plan.pack.banks, sums.of_bank, strict=True)
+            if own
+            for rule in bank.rule.tolist()
+            if records[rule].hard
+        )
+    )
+    if not sums.same_factors:
+        raise LayoutError(
+            f"an exported model cannot satisfy a rule among {names}: it multiplies an output of a "
+            "sum by an input",
+            help="remove `hard` from the rule, or write it with a number instead of the input",
+        )
+    if ("system", numbers.dtype, numbers.device) not in sums.kept:
+        raise LayoutError(
+            f"the sums of outputs in {names} are not prepared",
+            help="call the model once before you export it",
+        )
 
 
 def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg._internal.torch_compat import are_transforms_active
+from fedkg._internal.torch_compat import are_transforms_active, being_traced
 from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
 from fedkg.constraints.engine.bank_tensors import BankTensors
@@ -117,7 +117,7 @@ def project(
     outputs = numbers.new_zeros(shape)
     with torch.no_grad():
         for bank, own in zip(banks, bounds.of_bank, strict=True):
-            for rows in bank.chunks(numbers.shape[1]) if own else ():
+            for rows in _chunks(bank, numbers.shape[1]) if own else ():
                 reading = bank.reading(rows, numbers, outputs, careful=True)
                 applies = bank.applies(rows, inputs.met)
                 for bound in own:
@@ -146,12 +146,19 @@ def project(
     )
 
 
+def _chunks(bank: BankTensors, batch: int) -> Iterator[slice]:
+    """The rows of a bank in chunks that fit a cache; all at once in an exported graph, which works
+    for every batch size.
+    """
+    return iter((slice(0, bank.rows),)) if being_traced() else bank.chunks(batch)
+
+
 def _bounded(low: Tensor, high: Tensor) -> list[bool]:
     """Which outputs read [N, B] have a bound for some sample.
 
-    All of them inside of transforms, which show no numbers.
+    All of them inside of transforms and exported graphs, which show no numbers.
     """
-    if are_transforms_active():
+    if are_transforms_active() or being_traced():
         return [True] * len(low)
     found: list[bool] = (low.isfinite() | high.isfinite()).any(1).tolist()
     return found
@@ -192,10 +199,11 @@ def _in_layout(
     match layout.kind:
         case "value":
             exact = layout.mean == 0 and layout.std == 1
-            ends = [(b - layout.mean) / layout.std for b in (low, high)]
+            # tensors: ONNX files contain Python numbers in float32
+            mean, std = low.new_tensor(layout.mean), low.new_tensor(layout.std)
+            ends = [(b - mean) / std for b in (low, high)]
             rounding = [
-                (0 if exact else 2 * eps) * (b.abs() + abs(layout.mean)) / layout.std
-                for b in (low, high)
+                (0 if exact else 2 * eps) * (b.abs() + mean.abs()) / std for b in (low, high)
             ]
         case "probability":
             return low / percent(plan, entry), high / percent(plan, entry)

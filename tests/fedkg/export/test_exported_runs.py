@@ -1,0 +1,68 @@
+"""`fedkg export` writes the model of a finished run; onnxruntime then satisfies its hard rules."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnxruntime
+import pytest
+from command import call
+
+RULES = """
+signal feed in kg/h span 0 .. 120
+signal temp in degC span 0 .. 100
+output fault in probability span 0 .. 1
+rule quiet hard require if temp < 40 degC then fault <= 0.3
+rule alarm hard require if feed > 90 kg/h and temp > 70 degC then fault >= 0.6
+rule mono {} require fault never falls as feed rises
+"""
+
+
+def finished_run(folder, capsys, hard=""):
+    random = np.random.default_rng(1)
+    rows = np.round(random.uniform([10, 20], [110, 90], (300, 2)), 1)
+    lines = [f"{feed},{temp},{int(feed + temp > 120)}" for feed, temp in rows]
+    (folder / "t.csv").write_text("\n".join(["feed,temp,fault", *lines]))
+    (folder / "rules.fkg").write_text(RULES.replace("{}", hard))
+    (folder / "job.yaml").write_text(
+        "name: t\nrules: [rules.fkg]\nsites: [north, south]\n"
+        "data: {path: t.csv, label: fault}\nmodel: {hidden: [4]}\nalgorithm: fedavg\n"
+        "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
+        "evaluation: {local_baseline: false}\n"
+    )
+    done = call(capsys, "run", folder / "job.yaml", "--out", folder / "run")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.slow
+def test_the_model_of_a_run_satisfies_its_hard_rules(tmp_path, capsys):
+    finished_run(tmp_path, capsys)
+    done = call(capsys, "export", tmp_path / "run", "-o", tmp_path / "out", "--site", "south")
+    assert done.code == 0, done.err
+    certificate = json.loads((tmp_path / "out/certificate.json").read_text())
+    status = {rule["name"]: rule["status"] for rule in certificate["rules"]}
+    assert status == {"quiet": "enforced", "alarm": "enforced", "mono": "not evaluated"}
+    assert certificate["run"] == {
+        "folder": "run",
+        "trial": certificate["run"]["trial"],
+        "site": "south",
+        "round": 1,
+    }
+    session = onnxruntime.InferenceSession(tmp_path / "out/model.onnx")
+    x = np.round(np.random.default_rng(2).uniform(0, [120, 100], (10_000, 2)))
+    fault = session.run(None, {"inputs": x})[0][:, 0]
+    feed, temp = x.T
+    assert fault[temp < 40].max() <= 0.3
+    assert fault[(feed > 90) & (temp > 70)].min() >= 0.6
+
+    wrong = call(capsys, "export", tmp_path / "run", "-o", tmp_path / "no", "--site", "west")
+    assert (wrong.code, "west" in wrong.err, (tmp_path / "no").exists()) == (2, True, False)
+
+
+def test_a_hard_rule_that_compares_answers_is_named(tmp_path, capsys):
+    finished_run(tmp_path, capsys, "hard")
+    done = call(capsys, "export", tmp_path / "run", "-o", tmp_path / "out")
+    assert done.code == 1, done.err
+    assert "`mono` cannot be enforced" in done.err
+    assert not (tmp_path / "out").exists()
