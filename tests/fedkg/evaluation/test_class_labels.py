@@ -25,8 +25,8 @@ def found_in(text: str, table: str) -> Evaluation:
 def test_an_unknown_class_is_reported_once_with_its_row(text: str) -> None:
     found = found_in(text, TABLE)
     said = (
-        "column `grade` holds `a` and `Ausschuss`, first in row 2 (line 3), which are no class of"
-        " its label (`A`, `B` and `C`): taken as unknown in 3 rows; did you mean `A` by `a`?"
+        "column `grade` holds `a` and `Ausschuss`, first in row 2 (line 3), which are not classes "
+        "of its label (`A`, `B` and `C`): taken as unknown in 3 rows; did you mean `A` by `a`?"
     )
     assert found.notes == (said,)
     assert f"note: {said}" in outcome(found)
