@@ -163,7 +163,7 @@ class Experiment:
     _augmented: dict[str, AugmentedSamples] = field(default_factory=dict)
     _inputs_made: dict[str, ModelInputs] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _mined: dict[str, Inferred] = field(default_factory=dict)
+    _mined: dict[tuple[str, bool], Inferred] = field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -289,7 +289,7 @@ def test_polytopes_that_make_no_sense_are_rejected() -> None:
         project_polytope(x, rows, ends[:3])
     with pytest.raises(SetError, match="does not fit"):
         project_polytope(x[:, :5], rows, ends)
-    with pytest.raises(SetError, match="ends"):
+    with pytest.raises(SetError, match="both parts"):
         project_polytope(x, rows, ends, rows)
     with pytest.raises(SetError, match="ends must be numbers"):
         project_polytope(x, rows, ends * torch.nan)
