@@ -53,5 +53,5 @@ def test_other_mechanisms_stand_apart() -> None:
     ],
 )
 def test_a_damaged_ledger_is_rejected(document: dict[str, object]) -> None:
-    with pytest.raises(JobError, match="incomplete"):
+    with pytest.raises(JobError, match="cannot be read"):
         Ledger.of(document)
