@@ -109,7 +109,7 @@ def robust_scores(values: Tensor) -> Tensor:
     spread = MAD_OF_NORMAL * _median(away[~values.isnan()])
     if not spread > 0:
         spread = MEAN_OF_NORMAL * away.nanmean()
-    return away / spread if spread > 0 else torch.zeros_like(values)
+    return away / spread if spread > 0 else away * 0.0  # NaN stays NaN
 
 
 def _median(values: Tensor) -> Tensor:
