@@ -102,7 +102,15 @@ def made(document: dict[str, Any]) -> tuple[Any, Any]:
 def test_everything_at_once_in_one_job(rules, tmp_path):
     job = fields(
         rules,
-        model={"inject": {"trust": "cross_validate", "trusts": [0, 0.2], "folds": 2, "rounds": 1}},
+        model={
+            "inject": {
+                "trust": "cross_validate",
+                "trusts": [0, 0.2],
+                "folds": 2,
+                "rounds": 1,
+                "control": False,
+            }
+        },
         training={"penalty": 0.1},
         algorithms={"all": ALL},
         algorithm="all",
