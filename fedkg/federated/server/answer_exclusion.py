@@ -14,7 +14,12 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.problem import Problem
-from fedkg.federated.temporal.property_exclusion import LEAST, MAD_OF_NORMAL, THRESHOLD
+from fedkg.federated.temporal.property_exclusion import (
+    LEAST,
+    MAD_OF_NORMAL,
+    THRESHOLD,
+    check_bounds,
+)
 from fedkg.models.model_protocols import Params
 
 LEAST_SPREAD = 0.05
@@ -51,10 +56,7 @@ class AnswerExclusion:
     least: int = LEAST
 
     def __post_init__(self) -> None:
-        if not self.threshold > 0:
-            raise JobError("the threshold must be above 0", received=str(self.threshold))
-        if self.least < 3:
-            raise JobError("`least` must be at least 3 clients", received=str(self.least))
+        check_bounds(self.threshold, self.least)
 
     def exclude(self, names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
         """See `ExclusionRule.exclude`: nobody before the first round."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
@@ -51,10 +50,7 @@ class PropertyExclusion:
     least: int = LEAST
 
     def __post_init__(self) -> None:
-        if not self.threshold > 0:
-            raise JobError("the threshold must be above 0", received=str(self.threshold))
-        if self.least < 3:
-            raise JobError("`least` must be at least 3 clients", received=str(self.least))
+        check_bounds(self.threshold, self.least)
 
     def exclude(self, names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
         """The excluded clients by position with the reason, and notes about parameters that are not
@@ -98,6 +94,14 @@ class PropertyExclusion:
             client: "its mined properties are outliers: " + ", ".join(found) + remedy
             for client, found in sorted(reasons.items())
         }, tuple(notes)
+
+
+def check_bounds(threshold: float, least: int) -> None:
+    """Raise JobError if the threshold or the fewest clients of an exclusion is out of its range."""
+    if not threshold > 0:
+        raise JobError("the threshold must be above 0", received=str(threshold))
+    if least < 3:
+        raise JobError("`least` must be at least 3 clients", received=str(least))
 
 
 def robust_scores(values: Tensor) -> Tensor:
