@@ -171,11 +171,19 @@ def create_federation(
 
 @contextmanager
 def new_federation_folder(
-    folder: Path, job: Path, pack: Pack, federation: Federation
+    folder: Path,
+    job: Path,
+    pack: Pack,
+    federation: Federation,
+    *,
+    contract: Mapping[str, object] | None = None,
 ) -> Iterator[Path]:
     """A folder with the job, the rules, the sites and the Flower app of a federation.
 
     It has another name during the block, so that no incomplete folder remains after an error.
+
+    Args:
+        contract: fields of the section `federation` that the job does not state.
     """
     from fedkg.pack import save
 
@@ -186,6 +194,8 @@ def new_federation_folder(
             save(pack, partial / PACK)
             document = _describe_job(job)
             _copy_server_table(job, document, partial)
+            if contract:
+                document["federation"] = {**contract, **(document.get("federation") or {})}
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
             (partial / JOB).write_text(text, encoding="utf-8")
             save_federation(partial, federation)
