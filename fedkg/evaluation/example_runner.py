@@ -19,8 +19,7 @@ from fedkg.evaluation.table_readings import Readings
 from fedkg.evaluation.tally import least_margin
 from fedkg.pack.bank import reads
 from fedkg.pack.examples import RuleExample
-from fedkg.pack.node import TermPart
-from fedkg.pack.walk import everywhere, reach
+from fedkg.pack.formulas import TermPart, everywhere, reach
 
 NAMED = 3
 """At most this number of columns without a value is named."""

@@ -34,7 +34,7 @@ from fedkg.evaluation.shape_cases import Cases
 from fedkg.evaluation.table_readings import Readings, table_values
 from fedkg.evaluation.table_timing import table_timing
 from fedkg.pack import Bank, Formula, Pack, is_temporal
-from fedkg.pack.walk import ROWS, everywhere, reach
+from fedkg.pack.formulas import ROWS, everywhere, reach
 from fedkg.tables import Cells, Table, is_unknown
 
 MOST_ROWS = 1_000_000

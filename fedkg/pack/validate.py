@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank, TableRows
-from fedkg.pack.formulas import Formula
-from fedkg.pack.manifest import Manifest
-from fedkg.pack.walk import (
+from fedkg.pack.formulas import (
     ROWS,
+    Formula,
     atoms,
     everywhere,
     indices,
@@ -27,6 +26,7 @@ from fedkg.pack.walk import (
     used_params,
     used_slots,
 )
+from fedkg.pack.manifest import Manifest
 
 __all__ = [
     "atoms",

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
+from fedkg.pack.formulas import ROWS, Param, Reduce, Slot, everywhere, reads_output
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel, Network
 from fedkg.pack.manifest import Manifest
-from fedkg.pack.terms import Param, Reduce, Slot
-from fedkg.pack.walk import ROWS, everywhere, reads_output
 
 Arrays = Mapping[str, NDArray[np.generic]]
 

@@ -24,7 +24,7 @@ from fedkg.constraints.meaning.members_in_table_rows import (
 )
 from fedkg.constraints.meaning.trace_grids import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import Implies, Initially
+from fedkg.pack.formulas import Implies, Initially, everywhere, is_temporal
 from fedkg.pack.numeric.three_valued_logic import (
     Bool,
     Float,
@@ -35,7 +35,6 @@ from fedkg.pack.numeric.three_valued_logic import (
     opposite,
 )
 from fedkg.pack.numeric.trace_grid import Grid
-from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000
 """Numbers gathered at once: bank rows are taken in chunks so that B x rows x s stays below it."""

@@ -18,9 +18,7 @@ from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.errors import HorizonError
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import Formula, Temporal, Until
-from fedkg.pack.node import Reach
-from fedkg.pack.walk import reach
+from fedkg.pack.formulas import Formula, Reach, Temporal, Until, reach
 
 __all__ = [
     "Reach",

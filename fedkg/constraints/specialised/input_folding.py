@@ -23,8 +23,7 @@ from fedkg.constraints.engine.bank_tensors import BankTensors, MemberTensors
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.specialised.input_subformulas import FormulaPart, Part, Parts
-from fedkg.pack.formulas import Formula
-from fedkg.pack.walk import ROWS, used_slots
+from fedkg.pack.formulas import ROWS, Formula, used_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,34 +8,34 @@ from typing import NamedTuple
 from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import has_strict
 from fedkg.pack.formulas import (
+    ROWS,
     And,
     AtLeast,
+    Call,
     CategoryIs,
+    Choose,
     ClassIn,
+    Coalesce,
     Compare,
     Formula,
     Implies,
     Initially,
     Known,
+    Negate,
     Not,
     Or,
-    Temporal,
-    Until,
-)
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
     Power,
     Product,
     Quotient,
     Reduce,
     Slot,
     Sum,
+    Temporal,
     Term,
+    Until,
+    everywhere,
+    is_temporal,
 )
-from fedkg.pack.walk import ROWS, everywhere, is_temporal
 
 
 class TermPart(NamedTuple):

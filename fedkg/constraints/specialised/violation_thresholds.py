@@ -22,9 +22,25 @@ from fedkg.constraints.engine.skeleton_properties import largest
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.input_folding import Folded
 from fedkg.constraints.specialised.threshold_bisection import turning_points
-from fedkg.pack.formulas import And, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, reads_output, used_slots
+from fedkg.pack.formulas import (
+    And,
+    Call,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Negate,
+    Not,
+    Or,
+    Param,
+    Product,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+    reads_output,
+    used_slots,
+)
 
 SHARED = 4
 """A number computed from predictions becomes a core if at least this number of rows share it on

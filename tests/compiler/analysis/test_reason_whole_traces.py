@@ -18,7 +18,7 @@ from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Witness, reason
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.trace_witnesses import WholeTraces
 

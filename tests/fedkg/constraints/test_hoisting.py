@@ -34,7 +34,7 @@ from fedkg.pack import (
     Temporal,
 )
 from fedkg.pack.contract import DataContract
-from fedkg.pack.walk import subformulas
+from fedkg.pack.formulas import subformulas
 
 End = Literal["strict", "clip"]
 SIGNALS = 3
