@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
