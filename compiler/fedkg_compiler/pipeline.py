@@ -547,8 +547,8 @@ def _load(
     book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
-    from fedkg_compiler.graph import load_graph
     from fedkg_compiler.graph.graph_memory import take_graph
+    from fedkg_compiler.graph.load import load_graph
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {

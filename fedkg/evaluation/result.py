@@ -1,5 +1,5 @@
-"""What an evaluation of rules over a table found: counts of verdicts by rule, entity and case, added
-up over banks and chunks of a table, and the result.
+"""What an evaluation of rules over a table found: counts of verdicts by rule, entity and case,
+added up over banks and chunks of the table, and the result.
 
 A case of a shape is a focus node on a table row, however many bound rows check it. A constraint of
 a shape is a conjunction, and each conjunct becomes a separate bound row. A case is violated when

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.definitions import find
 from fedkg_compiler.graph.graph_terms import split_iri
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL
+from fedkg_compiler.graph.vocabulary import find
 from fedkg_compiler.input_tracking import ABSENT, note
 
 LOCAL = "file:///"

@@ -1,6 +1,6 @@
 """Loads what a rule file uses: ontologies by name, the user's graphs, their alignments.
 
-Then closes the whole.
+Then closes the whole. `open_graph` opens one graph: a file, a store on disk, or an endpoint.
 """
 
 from __future__ import annotations
@@ -19,21 +19,17 @@ from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.graph import binary_relations
-from fedkg_compiler.graph.alignment.mappings import accepted, equivalences, exact_matches
+from fedkg_compiler.graph.alignment.mappings import (
+    accepted,
+    equivalences,
+    exact_matches,
+    one_of_two_names,
+)
 from fedkg_compiler.graph.bulk_loading import LaterTriples
-from fedkg_compiler.graph.catalog import Catalog, load_catalog
+from fedkg_compiler.graph.catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.client_ownership import Ownership, cut
 from fedkg_compiler.graph.closure import closure
 from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
-from fedkg_compiler.graph.definitions import (
-    Definition,
-    by_namespace,
-    definitions,
-    find,
-    strangers,
-    told_twice,
-    two_kinds,
-)
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
@@ -50,24 +46,54 @@ from fedkg_compiler.graph.named_graphs import (
     ontology_graph,
     stated,
 )
-from fedkg_compiler.graph.ontology_files import documents_of, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
-from fedkg_compiler.graph.rdf_reader import Document, read_rdf
-from fedkg_compiler.graph.reasoning.contradiction_rules import clashes
+from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.graph.reasoning.facts import TooLarge
-from fedkg_compiler.graph.schema_org_spellings import one_of_two_names
+from fedkg_compiler.graph.reasoning.fixpoint import clashes
+from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.spans import report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, STANDARD_PREFIXES
-from fedkg_compiler.graph.stores.opening import open_graph
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
-from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
-from fedkg_compiler.input_tracking import ABSENT, is_endpoint, note, read_bytes
+from fedkg_compiler.graph.vocabulary import (
+    Definition,
+    Vocabulary,
+    by_namespace,
+    closest_name,
+    definitions,
+    find,
+    strangers,
+    told_twice,
+    two_kinds,
+)
+from fedkg_compiler.input_tracking import ABSENT, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.stores.closure_store import Closed
     from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
+
+
+def open_graph(
+    path: Path | str, *, at_once: bool = False, relevance: Relevance | None = None
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """Return what a graph says, and what is wrong with it; None if nothing at all could be read.
+
+    Args:
+        path: a file, a store, or the address of an endpoint.
+        at_once: as for `fedkg_compiler.graph.rdf_reader.read_rdf`.
+        relevance: what matters of an endpoint that holds very much; None: everything.
+    """
+    if is_endpoint(path):
+        from fedkg_compiler.graph.stores.endpoint_graph import read_endpoint
+
+        return read_endpoint(str(path), relevance=relevance)
+    if is_store(Path(path)):
+        from fedkg_compiler.graph.stores.folder import open_store
+
+        return open_store(Path(path))
+    return read_file(Path(path), at_once=at_once)
+
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
 """Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
@@ -520,7 +546,8 @@ def _close(
     store.bulk_extend(in_graph(known, VOCABULARY_INFERRED))
     if not tell:
         return
-    loading.problems += unapplied_rules(closed.facts, [*loading.graphs, *ontologies])
+    if closed.facts.typed(IMP).size:
+        loading.problems += unapplied_rules(closed.facts, [*loading.graphs, *ontologies])
     if clashes(closed.facts):
         from fedkg_compiler.graph.contradictions import contradictions
 

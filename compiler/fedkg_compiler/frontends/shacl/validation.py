@@ -32,14 +32,13 @@ from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.garbage_collection import pause_garbage_collection
-from fedkg_compiler.graph.catalog import load_catalog
+from fedkg_compiler.graph.catalog import documents_of, load_catalog
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.imports import follow_imports
-from fedkg_compiler.graph.ontology_files import documents_of
+from fedkg_compiler.graph.load import open_graph
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
-from fedkg_compiler.graph.stores.opening import open_graph
 from fedkg_compiler.input_tracking import is_endpoint
 
 
