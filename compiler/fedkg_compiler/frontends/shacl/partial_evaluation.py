@@ -37,6 +37,7 @@ from fedkg_compiler.frontends.shacl.model import (
     Constraint,
     Inverse,
     Path,
+    PathSequence,
     Repeat,
     Shape,
     ShapesFile,
@@ -44,7 +45,6 @@ from fedkg_compiler.frontends.shacl.model import (
     path_text,
     steps_in,
 )
-from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     MOST,

@@ -19,6 +19,7 @@ from fedkg_compiler.frontends.shacl.constraint_query_analysis import asked_prope
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.frontends.shacl.model import (
+    KNOWN,
     PAIRS,
     SHAPE_VALUED,
     Constraint,
@@ -32,8 +33,8 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_path,
     steps_in,
 )
-from fedkg_compiler.frontends.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.frontends.shacl.queries import Queries
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS

@@ -23,10 +23,8 @@ from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SPACE
-from fedkg_compiler.frontends.shacl.rdflib_graphs import Terms, add_triples, memory_graph
-from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.model import ShapesFile, shapes_of
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, Terms, add_triples, memory_graph
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
