@@ -33,8 +33,7 @@ from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.catalog import documents_of, load_catalog
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
-from fedkg_compiler.graph.imports import follow_imports
-from fedkg_compiler.graph.load import open_graph
+from fedkg_compiler.graph.load import follow_imports, open_graph
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.input_tracking import is_endpoint
