@@ -36,7 +36,7 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_path,
 )
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
-from fedkg_compiler.frontends.shacl.queries import Queries, conditional
+from fedkg_compiler.frontends.shacl.queries import conditional
 from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
@@ -95,7 +95,7 @@ class Focus:
 class TargetQueries:
     """Asks queries of targets that read the table."""
 
-    queries: Queries
+    partial: Partial
     observer: Observer
     span: Span
 
@@ -113,7 +113,7 @@ class TargetQueries:
             if not isinstance(node, URIRef | Row):
                 continue
             try:
-                asked = self.queries.target(target.select, node, record, self.span)
+                asked = self.partial.queries.target(target.select, node, record, self.span)
             except SparqlProblem as problem:
                 raise ValueError(str(problem)) from problem
             if asked.violations:
@@ -134,7 +134,7 @@ def focus_nodes(
             wrong.append("is of no known kind")
             continue
         try:
-            if target.kind == "sparql" and asked.queries.is_table_read(target.select, {}):
+            if target.kind == "sparql" and asked.partial.queries.is_table_read(target.select, {}):
                 found.update(dict.fromkeys(asked.foci(target)))
                 continue
             found.update(
@@ -249,7 +249,7 @@ class ShapesBinder:
         self.observer = Observer(sources, self.data, shapes)
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
-        self.words = Words(shapes, sources, self.data, self.observer, self.partial.queries)
+        self.words = Words(shapes, sources, self.data, self.observer, self.partial)
         self.reported: set[Node] = set()
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
@@ -318,7 +318,7 @@ class ShapesBinder:
     # focus nodes
 
     def _foci(self, shape: Shape) -> list[Focus]:
-        asked = TargetQueries(self.partial.queries, self.observer, self._span(shape.line))
+        asked = TargetQueries(self.partial, self.observer, self._span(shape.line))
         found, wrong = focus_nodes(shape, self.data, self.observer, asked)
         for sentence in wrong:
             message = f"the target of {shape_name(shape)} {sentence}"
@@ -597,8 +597,8 @@ class ShapesBinder:
         """Whether validation of the graph cannot decide a component: it reads the table, or its
         query names a graph.
         """
-        return self.partial.touches(shape, constraint) or self.partial.queries.names_graph(
-            shape, constraint
+        return self.partial.touches(shape, constraint) or (
+            constraint.is_query and self.partial.queries.names_graph(shape, constraint)
         )
 
     def _about_rows(self, part: Part) -> bool:
@@ -631,7 +631,7 @@ class ShapesBinder:
                 left_out,
                 focus_nodes,
                 self.sources.graph.store,
-                self.partial.queries.known,
+                self.sources.graph.vocabulary.prefixes,
             )
         except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too
