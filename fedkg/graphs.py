@@ -36,7 +36,7 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
     """
     with needs_compiler("reading graphs"):
         from fedkg_compiler.graph.encoder_graph import node_table as table_of
-        from fedkg_compiler.graph.stores.opening import open_graph
+        from fedkg_compiler.graph.load import open_graph
         from fedkg_compiler.graph.stores.triple_files import StoredTriples
 
         triples, checksums = [], {}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from fedkg.pack.node import Node
+from fedkg.pack.contract import Node
 
 TimeRange = tuple[str, str]
 """First and last time of data, as text: moments (``2024-03-09T10:00:00``), steps (``0 s``, ``192

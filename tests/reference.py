@@ -40,8 +40,8 @@ from fedkg.pack import (
     Term,
     Until,
 )
+from fedkg.pack.formulas import Lag, WindowReduce
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
-from fedkg.pack.terms import Lag, WindowReduce
 
 Verdict = tuple[float, float, bool | None]
 """Least and largest possible robustness, and the truth value, None where it is unknown."""

@@ -51,7 +51,8 @@ from fedkg.pack import (
     used_params,
     used_slots,
 )
-from fedkg.pack.terms import Lag, Role, WindowReduce
+from fedkg.pack.contract import Role
+from fedkg.pack.formulas import Lag, WindowReduce
 
 VOCABULARY = ("H", "L", "M")
 CONTRACT = DataContract(

@@ -1,11 +1,14 @@
-"""From rule files and graphs to a constraint pack, with every problem said in one run."""
+"""From rule files and graphs to a constraint pack, with every problem said in one run.
+
+`Waivers` are the warnings that rules allow: ``allow FKG503 because "..."``.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,7 @@ from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
 from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.declarations import (
@@ -40,7 +44,7 @@ from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
-from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse, parse_bytes, statement_count
+from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
 from fedkg_compiler.frontends.fkg.syntax.source_text import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
@@ -48,9 +52,12 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Load,
     Pattern,
     RowsAre,
+    Rule,
+    RuleFile,
     Signal,
     TermName,
     Use,
+    Waiver,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.garbage_collection import pause_garbage_collection
@@ -64,11 +71,104 @@ from fedkg_compiler.input_tracking import (
 )
 from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
 from fedkg_compiler.passes import run_passes
-from fedkg_compiler.waivers import Waivers
 
 if TYPE_CHECKING:
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
     from fedkg_compiler.graph.stores.relevant_terms import RuleTerms
+
+
+@dataclass(slots=True)
+class _Allowed:
+    """One `allow` of a rule, and what it met: warnings that it suppresses, an error that it
+    cannot.
+    """
+
+    rule: Rule
+    waiver: Waiver
+    used: bool = False
+    error: bool = False
+
+
+@dataclass(slots=True)
+class Waivers:
+    """The `allow` options of all rules.
+
+    Attributes:
+        left_out: names of rules that are not part of this compilation.
+    """
+
+    left_out: Collection[str] = ()
+    _allowed: dict[tuple[str, str], list[_Allowed]] = field(default_factory=dict)
+
+    @classmethod
+    def from_files(cls, files: Iterable[RuleFile]) -> Waivers:
+        """The options of all rules in these files."""
+        found = cls()
+        for file in files:
+            for rule in (part for part in file.statements if isinstance(part, Rule)):
+                for waiver in rule.waivers:
+                    key = (rule.span.file, waiver.code.text)
+                    found._allowed.setdefault(key, []).append(_Allowed(rule, waiver))
+        return found
+
+    def reported(self, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """The diagnostics without the warnings and notes that a rule allows.
+
+        Errors always remain.
+        """
+        if not self._allowed:
+            return list(diagnostics)
+        return [item for item in diagnostics if not self._allows(item)]
+
+    def _allows(self, item: Diagnostic) -> bool:
+        for allowed in self._allowed.get((item.span.file, item.code), ()):
+            if _inside(item.span, allowed.rule.span):
+                if item.severity != "error":
+                    allowed.used = True
+                    return True
+                allowed.error = True
+        return False
+
+    def without_effect(self, *, complete: bool, reasoned: bool) -> list[Diagnostic]:
+        """A warning for each `allow` that suppresses nothing.
+
+        Args:
+            complete: whether all rules were compiled.
+            reasoned: whether the rules were analysed together (FKG5xx).
+        """
+        return [
+            Diagnostic(
+                code="FKG245",
+                severity="warning",
+                span=one.waiver.code.span,
+                message=message,
+                help=advice,
+            )
+            for allowed in self._allowed.values()
+            for one in allowed
+            if not one.used
+            for message, advice in self._reason(one, complete=complete, reasoned=reasoned)
+        ]
+
+    def _reason(
+        self, allowed: _Allowed, *, complete: bool, reasoned: bool
+    ) -> Iterable[tuple[str, str]]:
+        code, rule = allowed.waiver.code.text, allowed.rule.name.text
+        if code not in CODES:
+            advice = "write the code as a warning shows it: FKG503"
+            yield f"diagnostic `{code}` does not exist", advice
+        elif allowed.error:
+            yield f"`allow {code}` has no effect: {code} is an error here", "correct the error"
+        elif complete and rule not in self.left_out and (reasoned or not code.startswith("FKG5")):
+            yield f"`allow {code}` has no effect: `{rule}` has no such warning", "remove it"
+
+
+def _inside(inner: Span, outer: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (
+        inner.end_line,
+        inner.end_column,
+    ) <= (outer.end_line, outer.end_column)
+
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -435,7 +535,7 @@ def _compile(
         from fedkg_compiler.analysis.run import reason_about
 
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
-        found = reason_about(pack, names, sources, named, program.places, waivers)
+        found = reason_about(pack, names, sources, named, program.places, waivers.reported)
         reasons += audible(found, names) if names.library else found
     return pack, program
 
@@ -447,8 +547,8 @@ def _load(
     book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
-    from fedkg_compiler.graph import load_graph
     from fedkg_compiler.graph.graph_memory import take_graph
+    from fedkg_compiler.graph.load import load_graph
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {

@@ -31,9 +31,8 @@ from fedkg_compiler.frontends.shacl.focus_node_columns import (
     TEXTS,
 )
 from fedkg_compiler.frontends.shacl.graph_rules import reject_rules_on_rows
-from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, shape_name
-from fedkg_compiler.frontends.shacl.parameters import SH
-from fedkg_compiler.frontends.shacl.read import read_shapes
+from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, read_shapes, shape_name
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.spans import point, report
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS

@@ -69,7 +69,7 @@ def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
 def _answer(pack: Pack, model: KnowledgeModel, clause: Clause) -> str:
     """What a clause allows or predicts: ``B, C``, ``12 .. 0.5 * flow kg/h``, ``at least 3 bar``."""
     from fedkg.pack.formula_text import Names, row_names, term_text
-    from fedkg.pack.terms import Param
+    from fedkg.pack.formulas import Param
 
     if clause.anything:
         return "anything"

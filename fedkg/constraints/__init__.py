@@ -16,9 +16,8 @@ from fedkg.constraints.binding.layout import (
     probability,
     scores,
 )
-from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.interpreter import BankValues, Timing, evaluate_bank
 from fedkg.constraints.meaning.stl import trace_robustness, trace_satisfaction, trace_values
-from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -12,26 +12,35 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation.category_codes import list_some
-from fedkg.evaluation.key_mismatches import (
-    Meant,
-    all_keys,
-    keys_by_rule,
-    keys_notes,
-    strangers_notes,
-)
 from fedkg.evaluation.knowledge_on_table import (
     knowledge_columns,
     label_notes,
     over_time,
     table_agreement,
 )
-from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.result import (
+    Cases,
+    EntityCounts,
+    EntityTally,
+    Evaluation,
+    Place,
+    RuleResult,
+    Tally,
+    Worst,
+)
 from fedkg.evaluation.row_explanation import is_telling, readings_text
-from fedkg.evaluation.shape_cases import Cases
-from fedkg.evaluation.table_readings import Readings, rules_text, table_values
+from fedkg.evaluation.table_readings import (
+    Meant,
+    Readings,
+    all_keys,
+    keys_by_rule,
+    keys_notes,
+    rules_text,
+    strangers_notes,
+    table_values,
+)
 from fedkg.evaluation.table_timing import (
     Ends,
     Gaps,
@@ -40,7 +49,6 @@ from fedkg.evaluation.table_timing import (
     table_timing,
     whole_traces,
 )
-from fedkg.evaluation.tally import EntityCounts, EntityTally, Place, Tally
 from fedkg.evaluation.violating_window_row import row_at_fault
 from fedkg.pack import Bank, Pack, is_temporal
 from fedkg.pack.bank import columns_read, reads, rows_that
@@ -82,12 +90,13 @@ def evaluate(
         i for i, view in enumerate(contract.views) if view.steps and contract.time is not None
     )
     needed = describe_rules_over_time(pack, steps)
+    over_steps = bool(steps or needed)
     timing, timing_notes = (
         table_timing(contract, table, missing, needed=needed)
-        if steps or needed
+        if over_steps
         else (Timing.rows(table.rows), ())
     )
-    knowledge = table_agreement(pack, readings, table, timing)
+    knowledge = table_agreement(pack, readings, table, timing) if pack.manifest.knowledge else ()
     ends, gaps, twice = Ends(), Gaps(steps), dict[tuple[int, ...], tuple[int, int, int] | None]()
     tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
     cases = Cases(pack, readings, from_graph=bool(table.subject))
@@ -101,15 +110,17 @@ def evaluate(
         lacks = find_missing_columns(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
         np.add.at(answered, bank.rule[evaluable], 1)
-        doubled(bank, timing, readings.base, twice, steps=steps)
-        gaps.add(bank, timing, readings.base)
+        if over_steps:
+            doubled(bank, timing, readings.base, twice, steps=steps)
+            gaps.add(bank, timing, readings.base)
         for rows, at in split_bank(bank.take(evaluable), readings, timing):
             read, when = readings.part(at), timing.take(at)
             values = evaluate_bank(rows, read, when)
             tally = tally.with_bank(rows, values, at)
             entities.add(rows, values)
             cases.add(rows, values, at)
-            ends.add(rows, read, when, values)
+            if over_steps:
+                ends.add(rows, read, when, values)
     cases.settle(tally, entities)
     keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
     no_rows = [
@@ -129,7 +140,7 @@ def evaluate(
             lacking[i],
             broken[i],
             no_rows[i],
-            ends.note(i, contract),
+            ends.note(i, contract) if over_steps else "",
             worst,
         )
         for i, (worst, counts) in enumerate(
@@ -140,14 +151,17 @@ def evaluate(
             )
         )
     )
-    general_notes = dict.fromkeys(
-        [*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)]
-    )
+    labels = label_notes(pack, table) if pack.manifest.knowledge else ()
+    general_notes = dict.fromkeys([*readings.notes, *labels, *timing_notes])
+    twice_notes: tuple[str, ...] = ()
+    if over_steps:
+        general_notes |= dict.fromkeys(gaps.notes(contract, table))
+        twice_notes = doubled_notes(twice, contract, table)
     lost = keys_notes(all_keys(keys.values()), readings, meant)
     strange = strangers_notes(
         all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table
     )
-    notes = (*general_notes, *doubled_notes(twice, contract, table), *lost, *strange)
+    notes = (*general_notes, *twice_notes, *lost, *strange)
     return Evaluation(
         table=table.name,
         rows=table.rows,
@@ -173,8 +187,9 @@ def find_columns_read(pack: Pack) -> dict[int, tuple[str, ...]]:
         column: tuple(pack.manifest.rules[rule].name for rule in sorted(found))
         for column, found in rules.items()
     }
-    for column, models in knowledge_columns(pack).items():
-        names[column] = (*names.get(column, ()), *models)
+    if pack.manifest.knowledge:
+        for column, models in knowledge_columns(pack).items():
+            names[column] = (*names.get(column, ()), *models)
     return dict(sorted(names.items()))
 
 
@@ -191,7 +206,7 @@ def describe_rules_over_time(pack: Pack, steps: frozenset[int]) -> str:
         rules.update(bank.rule[np.concatenate(over)].tolist())
     if rules:
         return rules_text([pack.manifest.rules[rule].name for rule in sorted(rules)])
-    return "knowledge over time needs" if over_time(pack) else ""
+    return "knowledge over time needs" if pack.manifest.knowledge and over_time(pack) else ""
 
 
 def find_raised_outputs(bank: Bank, readings: Readings) -> NDArray[np.bool_]:

@@ -13,14 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
+from fedkg.evaluation.result import least_margin
 from fedkg.evaluation.table_readings import Readings
-from fedkg.evaluation.tally import least_margin
 from fedkg.pack.bank import reads
 from fedkg.pack.examples import RuleExample
-from fedkg.pack.node import TermPart
-from fedkg.pack.walk import everywhere, reach
+from fedkg.pack.formulas import TermPart, everywhere, reach
 
 NAMED = 3
 """At most this number of columns without a value is named."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.evaluation.category_codes import class_places, foreign_classes
 from fedkg.evaluation.table_readings import Readings
 from fedkg.evaluation.table_timing import whole_traces

@@ -1,13 +1,231 @@
-"""What an evaluation of rules over a table found."""
+"""What an evaluation of rules over a table found: counts of verdicts by rule, entity and case,
+added up over banks and chunks of the table, and the result.
+
+A case of a shape is a focus node on a table row, however many bound rows check it. A constraint of
+a shape is a conjunction, and each conjunct becomes a separate bound row. A case is violated when
+one of its bound rows is, else unknown when one is, else satisfied. In a table from a graph an empty
+cell means that there is no such value: a case with a satisfied bound row is satisfied, whatever is
+unknown beside it, because a node may have fewer values than another.
+
+With `rows are CLASS` the table row is a focus node itself; entities of the graph that are one too
+have these very rows, so that a table row is one case there.
+
+Letters: B table rows, R rows of a bank, N rules, P pairs of rule and entity.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from fedkg.evaluation.tally import MOST, EntityCounts
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.meaning.interpreter import BankValues
+from fedkg.evaluation.table_readings import Readings
 from fedkg.knowledge.knowledge_model_agreement import Agreement
+from fedkg.pack import Bank, Pack
+
+MOST = 100
+"""At most this number of entities per rule is named in JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityCounts:
+    """One entity under one rule; counts are of evaluations."""
+
+    entity: str
+    satisfied: int
+    violated: int
+    unknown: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The entity as plain data. `Any`: a text and numbers."""
+        return {
+            "entity": self.entity,
+            "satisfied": self.satisfied,
+            "violated": self.violated,
+            "unknown": self.unknown,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntityTally:
+    """Counts by rule and entity, filled bank by bank.
+
+    Attributes:
+        pairs: int64 [P], ``rule * entities + entity`` for each pair, in ascending order.
+        entities: number of entities in the pack.
+        counts: int64 [3, P], number of satisfied, violated and unknown evaluations of each pair;
+            `add` writes into it.
+    """
+
+    pairs: NDArray[np.int64]
+    entities: int
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def empty(pack: Pack) -> EntityTally:
+        """No evaluation yet of any of the pack's bound rows."""
+        entities = len(pack.manifest.entities)
+        pairs = np.unique(
+            np.concatenate(
+                [np.zeros(0, dtype=np.int64), *(_pairs(bank, entities) for bank in pack.banks)]
+            )
+        )
+        return EntityTally(pairs, entities, np.zeros((3, pairs.shape[0]), dtype=np.int64))
+
+    def add(self, bank: Bank, values: BankValues) -> None:
+        """Add the verdicts of a bank."""
+        at = np.searchsorted(self.pairs, _pairs(bank, self.entities))
+        for counts, verdicts in zip(
+            self.counts, (values.satisfied, values.violated, values.unknown), strict=True
+        ):
+            np.add.at(counts, at, verdicts.sum(axis=0, dtype=np.int64))
+
+    def place(self, rule: int, entity: int) -> int:
+        """The position of the counts of a rule's entity."""
+        return int(np.searchsorted(self.pairs, rule * self.entities + entity))
+
+    def broken(self, rule: int, names: tuple[str, ...]) -> tuple[EntityCounts, ...]:
+        """The named entities that violate a rule, most violations first.
+
+        `names` are the pack's entities.
+        """
+        low, high = np.searchsorted(self.pairs, [rule * self.entities, (rule + 1) * self.entities])
+        pairs, counts = self.pairs[low:high].tolist(), self.counts[:, low:high].T.tolist()
+        found = [
+            EntityCounts(entity=name, satisfied=satisfied, violated=violated, unknown=unknown)
+            for pair, (satisfied, violated, unknown) in zip(pairs, counts, strict=True)
+            if violated and (name := names[pair % self.entities])
+        ]
+        return tuple(sorted(found, key=lambda one: -one.violated))
+
+
+def _pairs(bank: Bank, entities: int) -> NDArray[np.int64]:
+    return bank.rule.astype(np.int64) * entities + bank.entity
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from
+    0), the bank and its row.
+    """
+
+    robustness: float
+    violated: bool
+    row: int
+    bank: Bank
+    at: int
+
+    def rank(self) -> tuple[bool, bool, float, int]:
+        """Smaller is worse: a violation is worse than none, then a margin than none, then the
+        smaller margin, then the earlier row.
+        """
+        return (not self.violated, math.isinf(self.robustness), self.robustness, self.row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tally:
+    """Counts by rule.
+
+    Attributes:
+        satisfied: int64 [N], number of evaluations that satisfy each rule.
+        violated: int64 [N], number of evaluations that violate each rule.
+        unknown: int64 [N], number of evaluations without a verdict.
+        fired: int64 [N], number of evaluations in which the antecedent of an ``if ... then`` holds;
+            for other rules, all evaluations.
+        worst: for each rule, where it is nearest to, or farthest into, violation; None as long as
+            there is no verdict.
+    """
+
+    satisfied: NDArray[np.int64]
+    violated: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    fired: NDArray[np.int64]
+    worst: tuple[Place | None, ...]
+
+    @staticmethod
+    def empty(rules: int) -> Tally:
+        """No evaluation yet of any of the `rules` rules."""
+        return Tally(
+            satisfied=np.zeros(rules, dtype=np.int64),
+            violated=np.zeros(rules, dtype=np.int64),
+            unknown=np.zeros(rules, dtype=np.int64),
+            fired=np.zeros(rules, dtype=np.int64),
+            worst=(None,) * rules,
+        )
+
+    def evaluations(self, rule: int) -> int:
+        """How often a rule was evaluated."""
+        return int(self.satisfied[rule] + self.violated[rule] + self.unknown[rule])
+
+    def with_bank(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> Tally:
+        """This tally with the verdicts of a bank added.
+
+        `at` int64 [B] says which table rows they are about.
+        """
+        worst = list(self.worst)
+        for rule, place in _worst_places(bank, values, at):
+            known = worst[rule]
+            if known is None or place.rank() < known.rank():
+                worst[rule] = place
+        return Tally(
+            satisfied=self.satisfied + _by_rule(bank, values.satisfied, len(worst)),
+            violated=self.violated + _by_rule(bank, values.violated, len(worst)),
+            unknown=self.unknown + _by_rule(bank, values.unknown, len(worst)),
+            fired=self.fired + _by_rule(bank, values.fired, len(worst)),
+            worst=tuple(worst),
+        )
+
+
+def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The places, int64 [R], of the least finite robustness [B, R] among those marked.
+
+    Of the first marked one where none is finite.
+
+    An infinite robustness is that of a yes/no decision, which no number measures: a case with a
+    number tells more.
+    """
+    finite = among & np.isfinite(robustness)
+    first, least = among.argmax(axis=0), np.where(finite, robustness, np.inf).argmin(axis=0)
+    return np.asarray(np.where(finite.any(axis=0), least, first))
+
+
+def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.int64]:
+    counts = np.zeros(rules, dtype=np.int64)
+    np.add.at(counts, bank.rule, verdicts.sum(axis=0, dtype=np.int64))
+    return counts
+
+
+def _worst_places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
+    """For each rule with a known verdict, where it is worst in this bank."""
+    broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
+    fired = values.satisfied & values.fired
+    held = np.where(
+        fired.any(axis=0), fired, values.satisfied
+    )  # an `if` that is false or unknown does not count as close
+    looked = np.where(
+        broken, values.violated, held
+    )  # [B, R]: among these each bank row's worst is sought
+    known = np.flatnonzero(looked.any(axis=0))
+    if not known.size:
+        return []
+    lowest = least_margin(values.robustness[:, known], looked[:, known])
+    least = values.robustness[lowest, known]
+    order = np.lexsort((at[lowest], least, np.isinf(least), ~broken[known], bank.rule[known]))
+    rules, first = np.unique(bank.rule[known][order], return_index=True)
+    found = []
+    for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):
+        row = int(known[position])
+        place = Place(
+            float(least[position]), bool(broken[row]), int(at[lowest[position]]), bank, row
+        )
+        found.append((int(rule), place))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,3 +395,174 @@ class Evaluation:
 def rate(satisfied: int, violated: int) -> float | None:
     """violated / (satisfied + violated), None for no verdict at all."""
     return violated / (satisfied + violated) if satisfied + violated else None
+
+
+SATISFIED, UNKNOWN, VIOLATED, FIRED = 1, 2, 4, 8
+"""What the bound rows of a case say, as bits."""
+
+Key = tuple[tuple[int, int], ...]
+"""Key columns and the code that each must have, by column."""
+
+Group = tuple[int, int, Key]
+"""A rule, an entity, and the key that selects the entity's table rows."""
+
+
+class Cases:
+    """Joint verdicts of the bound rows of shapes, filled bank by bank.
+
+    Other bound rows are not changed.
+
+    Attributes:
+        sizes: for each rule that came from a shape, how many bound rows each of its groups has.
+        whole: of these the rules that are about the table row itself, and about entities that a key
+            selects rows for.
+
+    Memory is one byte for each case.
+    """
+
+    def __init__(self, pack: Pack, readings: Readings, *, from_graph: bool = False) -> None:
+        self._from_graph = from_graph
+        self.sizes: dict[int, Counter[Group]] = {rule: Counter() for rule in _of_shapes(pack)}
+        for bank in pack.banks if self.sizes else ():
+            for group in _groups(bank):
+                if group[0] in self.sizes:
+                    self.sizes[group[0]][group] += 1
+        self.names, self.base = pack.manifest.entities, readings.base
+        self.whole = {
+            rule
+            for rule, own in self.sizes.items()
+            if any(key for _, _, key in own) and any(map(self._is_row, own))
+        }
+        self.rows: dict[Key, NDArray[np.int64]] = {}
+        self.said: dict[Group, NDArray[np.uint8]] = {}
+        self.raw: dict[Group, NDArray[np.int64]] = {}
+
+    def add(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> None:
+        """Add the verdicts [B, R] of a bank.
+
+        `at` int64 [B] says which table rows they are about, in rising order.
+        """
+        if not any(rule in self.sizes for rule in np.unique(bank.rule).tolist()):
+            return
+        bits = [
+            (SATISFIED, values.satisfied),
+            (VIOLATED, values.violated),
+            (UNKNOWN, values.unknown),
+            (FIRED, values.fired),
+        ]
+        for row, group in enumerate(_groups(bank)):
+            own = self.sizes.get(group[0])
+            if own is None or (own[group] < 2 and group[0] not in self.whole):
+                continue
+            selected = self._rows(group[2])
+            said = self.said.setdefault(group, np.zeros(selected.size, dtype=np.uint8))
+            raw = self.raw.setdefault(group, np.zeros(4, dtype=np.int64))
+            raw += [int(verdicts[:, row].sum()) for _, verdicts in bits]
+            here = values.applicable[:, row]
+            said[np.searchsorted(selected, at[here])] |= sum(
+                verdicts[here, row].astype(np.uint8) * np.uint8(bit) for bit, verdicts in bits
+            )
+
+    def settle(self, tally: Tally, entities: EntityTally) -> None:
+        """Let counts that were made bound row by bound row be of cases instead.
+
+        Writes into them.
+        """
+        for group, said in self.said.items():
+            entities.counts[:, entities.place(group[0], group[1])] += (
+                self._counts(said) - self.raw[group]
+            )[:3]
+        for rule in {group[0] for group in self.said}:
+            own = [group for group in self.said if group[0] == rule]
+            together = [group for group in own if rule in self.whole and self._is_one(group)]
+            change = sum(
+                self._counts(self.said[group]) for group in own if group not in together
+            ) - sum(self.raw[group] for group in own)
+            change = change + self._counts(self._merged(together))
+            for counts, more in zip(
+                (tally.satisfied, tally.violated, tally.unknown, tally.fired),
+                change.tolist(),
+                strict=True,
+            ):
+                counts[rule] += more
+
+    def bound_to(self, rule: int, bound_rows: int) -> int:
+        """How many things a rule is bound to, where the bound rows of one focus node count once."""
+        if rule not in self.sizes:
+            return bound_rows
+        own = self.sizes[rule]
+        return (
+            len(own)
+            if rule not in self.whole
+            else 1 + sum(not self._is_one(group) for group in own)
+        )
+
+    def _is_row(self, group: Group) -> bool:
+        """Whether a group is about the table row itself."""
+        return not self.names[group[1]] and not group[2]
+
+    def _is_one(self, group: Group) -> bool:
+        """Whether a group's cases are table rows: those of the table row itself, and those of an
+        entity with a key.
+        """
+        return self._is_row(group) or bool(group[2])
+
+    def _merged(self, groups: list[Group]) -> NDArray[np.uint8]:
+        """What groups say together of each table row, uint8 [all table rows]."""
+        found = np.zeros(self.base.shape[0], dtype=np.uint8)
+        for group in groups:
+            found[self._rows(group[2])] |= self.said[group]
+        return found
+
+    def _counts(self, said: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """How many cases are satisfied, violated, unknown and fired, int64 [4]."""
+        violated, unknown, satisfied = ((said & bit) > 0 for bit in (VIOLATED, UNKNOWN, SATISFIED))
+        if self._from_graph:
+            unknown &= ~satisfied
+        verdicts = (
+            satisfied & ~unknown & ~violated,
+            violated,
+            unknown & ~violated,
+            (said & FIRED) > 0,
+        )
+        return np.array([int(verdict.sum()) for verdict in verdicts], dtype=np.int64)
+
+    def _rows(self, key: Key) -> NDArray[np.int64]:
+        """The table rows that have a key."""
+        if key not in self.rows:
+            columns, codes = [column for column, _ in key], [code for _, code in key]
+            self.rows[key] = np.flatnonzero((self.base[:, columns] == codes).all(axis=1))
+        return self.rows[key]
+
+
+def _of_shapes(pack: Pack) -> set[int]:
+    """The rules that constraints of shapes became."""
+    files = {source.name for source in pack.manifest.provenance.sources if source.kind == "shapes"}
+    names = {
+        placement.rule
+        for placement in pack.manifest.placements
+        if placement.source in files and placement.where == "rows"
+    }
+    return {place for place, rule in enumerate(pack.manifest.rules) if rule.name in names}
+
+
+def _groups(bank: Bank) -> Iterator[Group]:
+    """The group of each bound row."""
+    for rule, entity, columns, codes in zip(
+        bank.rule.tolist(),
+        bank.entity.tolist(),
+        bank.keys.tolist(),
+        bank.codes.tolist(),
+        strict=True,
+    ):
+        yield (
+            rule,
+            entity,
+            tuple(
+                sorted(
+                    (column, code)
+                    for column, code in zip(columns, codes, strict=True)
+                    if column >= 0
+                )
+            ),
+        )

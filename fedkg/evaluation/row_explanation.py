@@ -37,7 +37,7 @@ from fedkg.pack import (
     used_slots,
 )
 from fedkg.pack.formula_text import formula_text, row_names
-from fedkg.pack.walk import ROWS, subformulas
+from fedkg.pack.formulas import ROWS, subformulas
 
 Values = NDArray[np.float64]
 """The numbers of one table row, float64 [V, C]: per view of the contract and column, predictions

@@ -18,8 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.errors import LimitError, TableError
 from fedkg.evaluation.category_codes import list_some
 from fedkg.evaluation.evaluate import (
@@ -29,12 +28,11 @@ from fedkg.evaluation.evaluate import (
     find_raised_outputs,
     split_bank,
 )
-from fedkg.evaluation.result import rate
-from fedkg.evaluation.shape_cases import Cases
+from fedkg.evaluation.result import Cases, rate
 from fedkg.evaluation.table_readings import Readings, table_values
 from fedkg.evaluation.table_timing import table_timing
 from fedkg.pack import Bank, Formula, Pack, is_temporal
-from fedkg.pack.walk import ROWS, everywhere, reach
+from fedkg.pack.formulas import ROWS, everywhere, reach
 from fedkg.tables import Cells, Table, is_unknown
 
 MOST_ROWS = 1_000_000

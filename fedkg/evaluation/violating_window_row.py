@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
+from fedkg.evaluation.result import least_margin
 from fedkg.evaluation.table_readings import Readings
-from fedkg.evaluation.tally import least_margin
 from fedkg.pack import Bank, Temporal, is_temporal
 
 

@@ -24,7 +24,7 @@ from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.target_bins import bins_in_interval
 from fedkg.knowledge.tensor_knowledge import RangeKnowledge
 from fedkg.pack import Bank, Column, Pack
-from fedkg.pack.walk import is_temporal
+from fedkg.pack.formulas import is_temporal
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.binding.horizon import horizons
 from fedkg.constraints.engine.skeleton_properties import reads_output
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame
 from fedkg.evaluation.table_timing import table_timing
 from fedkg.pack import Bank, Pack, is_temporal

@@ -12,8 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.pack import Bank, Compare, Pack, Param, Term
 from fedkg.pack.knowledge_models import Clause, Network
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.knowledge.allowed_answers import allowed_classes, allowed_interval
 from fedkg.knowledge.clause_conditions import Float
 from fedkg.knowledge.predictions import predictions

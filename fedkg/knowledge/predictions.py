@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.knowledge.clause_conditions import ArrayConditions, Conditions, Float
 from fedkg.knowledge.trained_network_evaluation import run_network
 from fedkg.pack import Pack

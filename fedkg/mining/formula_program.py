@@ -18,8 +18,23 @@ import torch
 from fedkg.constraints.engine.unknown import strict_step
 from fedkg.mining import formula_operations
 from fedkg.mining.first_step_robustness import Steps
-from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
-from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Negate,
+    Not,
+    Or,
+    Param,
+    Product,
+    Slot,
+    Sum,
+    Temporal,
+    Term,
+    Until,
+)
 
 Slope = Callable[[Compare], float | None]
 """The derivative of a comparison's margin by the parameter, for a comparison with a level; None for

@@ -22,11 +22,18 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.mining.first_step_robustness import Atom, Leaf
-from fedkg.pack.formulas import And, Compare, Formula
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    Param,
+    everywhere,
+    sides,
+    used_params,
+    used_slots,
+)
 from fedkg.pack.inference_records import Inference
 from fedkg.pack.term_linearity import linear_in_param, reads_param
-from fedkg.pack.terms import Param
-from fedkg.pack.walk import everywhere, sides, used_params, used_slots
 
 ALWAYS = 1e300
 """The level of a comparison that is true for every value; its negative for one that is never

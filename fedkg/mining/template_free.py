@@ -28,9 +28,8 @@ from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
 from fedkg.mining.tightest_parameters import MiningResult, mine, verdicts
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import formula_text, row_names
-from fedkg.pack.formulas import Temporal, Until
+from fedkg.pack.formulas import Temporal, Until, subformulas
 from fedkg.pack.inference_records import Inference
-from fedkg.pack.walk import subformulas
 
 StepRange = tuple[int, int]
 """The first and last step, counted from 0."""

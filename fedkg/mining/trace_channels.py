@@ -23,9 +23,17 @@ from fedkg.constraints.meaning.stl import Reach
 from fedkg.errors import HorizonError, KnowledgeError, LayoutError
 from fedkg.mining.first_step_robustness import Atom, Steps, evaluate_first_step
 from fedkg.pack import Bank, Pack
-from fedkg.pack.formulas import Formula
-from fedkg.pack.terms import Lag, Slot, Term, WindowReduce
-from fedkg.pack.walk import everywhere, member_table, used_slots, with_parts
+from fedkg.pack.formulas import (
+    Formula,
+    Lag,
+    Slot,
+    Term,
+    WindowReduce,
+    everywhere,
+    member_table,
+    used_slots,
+    with_parts,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,22 +1,43 @@
 """The constraint pack: compiled rules as data. Needs numpy, pydantic and safetensors alone."""
 
 from fedkg.pack.bank import Bank, MemberTable, TableRows, skeleton_hash
-from fedkg.pack.contract import Column, DataContract, View
+from fedkg.pack.contract import Column, DataContract, Role, View
 from fedkg.pack.file import load, pack_bytes, read_pack, save
 from fedkg.pack.formulas import (
     And,
     AtLeast,
+    Call,
     CategoryIs,
+    Choose,
     ClassIn,
+    Coalesce,
     Compare,
     Formula,
+    Function,
     Implies,
     Initially,
     Known,
+    Negate,
     Not,
     Or,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
     Temporal,
+    Term,
     Until,
+    atoms,
+    everywhere,
+    is_temporal,
+    reads_output,
+    subterms,
+    term_children,
+    used_params,
+    used_slots,
 )
 from fedkg.pack.inference_records import Inference, MinedParameter
 from fedkg.pack.manifest import (
@@ -31,32 +52,6 @@ from fedkg.pack.manifest import (
     Source,
 )
 from fedkg.pack.pack import Pack
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Function,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Role,
-    Slot,
-    Sum,
-    Term,
-)
-from fedkg.pack.walk import (
-    atoms,
-    everywhere,
-    is_temporal,
-    reads_output,
-    subterms,
-    term_children,
-    used_params,
-    used_slots,
-)
 
 __all__ = [
     "FORMAT",

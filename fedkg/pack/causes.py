@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import UsageError
-from fedkg.pack.node import Node
+from fedkg.pack.contract import Node
 
 
 class Drive(Node):

@@ -1,5 +1,5 @@
 """The data contract: which columns the rules read and write, in which unit, and how a table's rows
-hang together.
+hang together. `Node` is the base of all plain data in a pack.
 """
 
 from __future__ import annotations
@@ -7,14 +7,19 @@ from __future__ import annotations
 from operator import not_
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from fedkg.pack.node import Node
-from fedkg.pack.terms import Role
+Role = Literal["input", "output"]
 
 TRUTHS = ("false", "true")
 """The vocabulary of a ``boolean`` column: the code of each word is the number that represents it.
 """
+
+
+class Node(BaseModel):
+    """A frozen pydantic model that rejects unknown fields, and numbers that are NaN or infinite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
 class Column(Node):

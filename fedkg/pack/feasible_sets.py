@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fedkg.pack.node import Node
+from fedkg.pack.contract import Node
 
 Shape = Literal[
     "box",

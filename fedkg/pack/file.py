@@ -27,8 +27,7 @@ from fedkg.pack.bank import Bank, MemberTable, TableRows
 from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
 from fedkg.pack.pack import Pack
-from fedkg.pack.validate import check_banks, check_conditions
-from fedkg.pack.validate_knowledge import check_knowledge
+from fedkg.pack.validate import check_banks, check_conditions, check_knowledge
 from fedkg.pack_bytes import write_pack
 
 MANIFEST = "manifest.json"

@@ -16,9 +16,8 @@ import numpy as np
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import TRUTHS, DataContract
 from fedkg.pack.formula_writer_protocol import OPEN, duration_text, number_text
-from fedkg.pack.formulas import Formula
+from fedkg.pack.formulas import Formula, Term
 from fedkg.pack.pack import Pack
-from fedkg.pack.terms import Term
 from fedkg.units import Unit, parse_unit
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from fedkg.pack.formulas import Formula
-    from fedkg.pack.terms import Term
+    from fedkg.pack.formulas import Formula, Term
 
 OPEN, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)
 """How tightly the printed operators bind, loosest first."""

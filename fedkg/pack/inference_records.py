@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fedkg.pack.node import Node
+from fedkg.pack.contract import Node
 
 Direction = Literal["up", "down", "none"]
 

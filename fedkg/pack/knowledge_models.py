@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fedkg.pack.node import Node
-from fedkg.pack.terms import Term
+from fedkg.pack.contract import Node
+from fedkg.pack.formulas import Term
 
 
 class Clause(Node):

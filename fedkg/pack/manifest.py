@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from fedkg.pack.causes import CauseRecord
-from fedkg.pack.contract import DataContract
+from fedkg.pack.contract import DataContract, Node
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.formulas import Formula
 from fedkg.pack.inference_records import Inference
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg.pack.node import Node
 
 Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, term_children
+from fedkg.pack.formulas import (
+    Negate,
+    Param,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+    term_children,
+)
 
 
 def reads_slots(term: Term) -> bool:

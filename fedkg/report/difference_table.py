@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedkg.jobs.comparison.paired_differences import PairedDifference, compare_pairs
+from fedkg.jobs.comparison.paired_test import PairedDifference, compare_pairs
 from fedkg.report.records import Result
 
 VERDICTS = {1: "clearly better", -1: "clearly worse", 0: "not significant"}

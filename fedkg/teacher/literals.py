@@ -14,10 +14,20 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.errors import SetError
-from fedkg.pack.formulas import Compare
+from fedkg.pack.formulas import (
+    Compare,
+    Negate,
+    Param,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+    is_temporal,
+    sides,
+)
 from fedkg.pack.term_linearity import linear_in_slots, reads_slots
-from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, is_temporal, sides
 
 STRICT_MARGIN = 1e-6
 """Distance from a strict bound, as a share of the comparison's scale (specification, section 5)."""

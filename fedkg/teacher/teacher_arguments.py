@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedkg._internal.value_description import describe_value
 from fedkg.errors import SetError
-from fedkg.pack import Bank, walk
+from fedkg.pack import Bank, formulas
 from fedkg.pack.formulas import Temporal, Until
 
 
@@ -89,7 +89,9 @@ def check_params(bank: Bank, params: Tensor) -> None:
             help="leave out clients without mined values",
         )
     windows = [
-        part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))
+        part
+        for _, part in formulas.everywhere(bank.skeleton)
+        if isinstance(part, (Temporal, Until))
     ]
     bounds = params[:, sorted({place for part in windows for place in (part.low, part.high)})]
     differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()

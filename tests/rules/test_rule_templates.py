@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from shared import SHARED, needs_shared
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation import evaluate
 from fedkg.pack import Pack
 from fedkg.tables import read_table

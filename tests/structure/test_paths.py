@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 38,
-    "SHACL shape to verdict": 100,
-    "job file to report": 297,
-    "one round: updates to the new global model": 53,
+    "compile a rule with one comparison, text to bank": 31,
+    "SHACL shape to verdict": 70,
+    "job file to report": 265,
+    "one round: updates to the new global model": 48,
 }
 """The most source files that each action may run through."""
 

@@ -46,7 +46,7 @@ from fedkg.pack.numeric.intervals import Interval, Ranges, outwards, product, qu
 from fedkg.pack.numeric.three_valued_logic import Bool
 from fedkg_compiler.analysis.bounds import CLOSE, Float, Int
 from fedkg_compiler.analysis.formula_evaluation import Truth
-from fedkg_compiler.formulas.intervals import Seen, interval
+from fedkg_compiler.formulas.formula_algebra import Seen, interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Known, Negate, Not, Or, Param, Slot, Sum, Term
-from fedkg.pack.walk import ROWS
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg.pack.formulas import ROWS
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.formulas.formula_algebra import comparisons
 
 HAIR = Fraction(1, 10**9)

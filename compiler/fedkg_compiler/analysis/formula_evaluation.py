@@ -1,7 +1,7 @@
 """Whether formulas hold of many values at once, where values may be missing, and by how much their
 comparisons are met.
 
-The nodes define what they mean (`fedkg.pack.node`). The interpreter of packs evaluates them on
+The nodes define what they mean (`fedkg.pack.formulas`). The interpreter of packs evaluates them on
 [steps, rows] of one table; here each row is evaluated at points with separate variables.
 
 Letters: P points, M rows of a bank or members of a table, s slots, p parameters.

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedkg.pack import Compare
-from fedkg.pack.walk import is_temporal
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import Bounds
+from fedkg.pack.formulas import is_temporal
+from fedkg_compiler.analysis.bounds import Bounds, RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.difference_bounds import Paths
 from fedkg_compiler.analysis.interaction_groups import Place

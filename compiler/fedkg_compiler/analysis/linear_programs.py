@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack.walk import ROWS
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import linear_form
+from fedkg.pack.formulas import ROWS
+from fedkg_compiler.analysis.bounds import RowTable, linear_form
 from fedkg_compiler.formulas.formula_algebra import comparisons
 
 TIGHT = 1e-6

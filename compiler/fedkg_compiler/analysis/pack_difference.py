@@ -25,9 +25,8 @@ from fedkg.pack import (
     View,
     skeleton_hash,
 )
-from fedkg.pack.walk import ROWS, everywhere, indices
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import find_bounds
+from fedkg.pack.formulas import ROWS, everywhere, indices
+from fedkg_compiler.analysis.bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.requirement_text import clause
 from fedkg_compiler.analysis.verdict import RowRef, Witness

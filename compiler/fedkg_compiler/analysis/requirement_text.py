@@ -44,7 +44,7 @@ from fedkg.pack import (
     formula_writer_protocol,
 )
 from fedkg.pack.formula_writer_protocol import Writer, duration_text
-from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.formulas import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
 COMPARISON_WORDS = {

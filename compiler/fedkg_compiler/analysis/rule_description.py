@@ -15,9 +15,8 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import UsageError
 from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.formula_text import row_text
-from fedkg.pack.walk import ROWS, everywhere, is_temporal
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import Bounds, between, find_bounds, point_of
+from fedkg.pack.formulas import ROWS, everywhere, is_temporal
+from fedkg_compiler.analysis.bounds import Bounds, RowTable, between, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence

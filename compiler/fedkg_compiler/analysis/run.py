@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Pack
-from fedkg.pack.walk import is_temporal
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
-from fedkg_compiler.analysis.bounds import Bounds, Boxes, find_bounds, point_of
+from fedkg.pack.formulas import is_temporal
+from fedkg_compiler.analysis.bounds import Bounds, Boxes, Keys, RowTable, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.difference_bounds import DifferenceBounds, Paths
 from fedkg_compiler.analysis.interaction_analysis import Findings, PlaceReasoner
@@ -27,7 +26,6 @@ from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witn
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, Pattern, Quantifier
-from fedkg_compiler.waivers import Waivers
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph import Graph
@@ -644,7 +642,7 @@ def reason_about(
     sources: Sources,
     files: Sequence[Path],
     others: Mapping[str, Span],
-    waivers: Waivers,
+    not_waived: Callable[[Sequence[Diagnostic]], list[Diagnostic]],
 ) -> list[Diagnostic]:
     """Warnings and notes on what the rules mean together, and on what they leave out.
 
@@ -654,7 +652,7 @@ def reason_about(
         sources: the graph and the columns that the rules refer to.
         files: the files with shapes, to name the file of a rule that is not in a rule file.
         others: the locations of rules from queries, by name.
-        waivers: the warnings that rules allow.
+        not_waived: drops the warnings that rules allow.
     """
     places = dict(others) | {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
     paths = {path.name: str(path) for path in files}
@@ -674,10 +672,7 @@ def reason_about(
         from fedkg_compiler.analysis.report import diagnostics_of
 
         found = diagnostics_of(pack, verdicts, places)
-    return [
-        *_the_first(waivers.reported(found)),
-        *waivers.reported(uncovered(pack, names, sources)),
-    ]
+    return [*_the_first(not_waived(found)), *not_waived(uncovered(pack, names, sources))]
 
 
 def _the_first(found: Sequence[Diagnostic]) -> list[Diagnostic]:

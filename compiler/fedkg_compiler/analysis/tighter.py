@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkg.pack import Call, CategoryIs, Formula, Param, Power, Quotient, Reduce, Term
-from fedkg.pack.node import Sign
+from fedkg.pack.formulas import ROWS, Sign, everywhere, indices
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg.pack.walk import ROWS, everywhere, indices
-from fedkg_compiler.analysis.bound_row_table import Readers, RowTable
-from fedkg_compiler.analysis.bounds import Float, Int
+from fedkg_compiler.analysis.bounds import Float, Int, Readers, RowTable
 from fedkg_compiler.formulas.relaxation_direction import direction
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Until
-from fedkg.pack.walk import ROWS, everywhere, is_temporal
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
+from fedkg.pack.formulas import ROWS, everywhere, is_temporal
+from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
 from fedkg_compiler.analysis.z3_formulas import TooLarge, all_of, any_of, denied

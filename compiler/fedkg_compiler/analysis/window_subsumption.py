@@ -26,9 +26,8 @@ from fedkg.pack import (
     Temporal,
     Until,
 )
-from fedkg.pack.terms import Lag, WindowReduce
-from fedkg.pack.walk import ROWS, everywhere, is_temporal, sides
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg.pack.formulas import ROWS, Lag, WindowReduce, everywhere, is_temporal, sides
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.verdict import Reading, Witness
 from fedkg_compiler.analysis.z3_solver import Solver

@@ -28,10 +28,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedkg.pack import And, Call, Compare, Formula, Implies, Not, Or, Power
+from fedkg.pack.formulas import ROWS, everywhere, is_temporal
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
-from fedkg.pack.walk import ROWS, everywhere, is_temporal
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
-from fedkg_compiler.analysis.bounds import CLOSE, Bounds, Int
+from fedkg_compiler.analysis.bounds import CLOSE, Bounds, Int, Keys, RowTable
 from fedkg_compiler.analysis.box_contraction import Narrowed, Sides, certain, contract
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.formula_evaluation import gap, truth

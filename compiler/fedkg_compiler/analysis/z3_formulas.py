@@ -51,9 +51,8 @@ from fedkg.pack import (
     Term,
     Until,
 )
-from fedkg.pack.terms import Lag, WindowReduce
-from fedkg.pack.walk import ROWS
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
+from fedkg.pack.formulas import ROWS, Lag, WindowReduce
+from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.formulas.formula_algebra import looks_for_gaps
 
 Z3 = Any

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import z3
 
 from fedkg.pack import Formula
-from fedkg.pack.walk import is_temporal
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
+from fedkg.pack.formulas import is_temporal
+from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import STUCK_MS, Budget
 from fedkg_compiler.analysis.verdict import Reading, Witness
 from fedkg_compiler.analysis.z3_formulas import NOW, Step, TooLarge, Translator, all_of, number_of

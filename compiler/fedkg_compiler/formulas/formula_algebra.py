@@ -1,18 +1,30 @@
-"""Three-valued conditions put together: constants folded, negation pushed inwards, and what it
-takes that one is true for certain; then formulas taken apart into their top-level parts.
+"""What the compiler computes from formulas, in three parts.
 
+Three-valued conditions are put together: constants folded, negation pushed inwards, and what it
+takes that one is true for certain. Then formulas are taken apart into their top-level parts.
 `Connectives` serves every kind of condition; `all_of`, `any_of`, `negate` and `implies` are those
 of the pack's formulas. A condition is a formula, or a truth value that nothing of the table
 decides.
+
+`affine` tells which comparisons are affine, and with which coefficients; the form in which they are
+evaluated stays as it is. The shape of the term answers most questions at once; what it leaves open
+(``(x + 1)^2 - x^2``) goes to sympy.
+
+`interval` computes between which values a term can lie over declared spans. Each term defines its
+own interval (`TermPart.interval`). This goes from slots to terms. The other way, from what
+comparisons ask to single columns, is `analysis.bounds`.
+
+Letters: R rows, s slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.pack import (
     And,
@@ -38,10 +50,12 @@ from fedkg.pack import (
     Sum,
     Temporal,
     Term,
+    subterms,
+    term_children,
 )
-from fedkg.pack.node import TermPart
-from fedkg.pack.walk import everywhere, is_temporal
-from fedkg_compiler.ir import RowBuilder, Rows
+from fedkg.pack.formulas import MANY, TermPart, everywhere, is_temporal, reads_output, sides
+from fedkg.pack.numeric.intervals import Interval, Ranges
+from fedkg_compiler.ir import BookColumn, MemberBuilder, MemberRows, RowBuilder, Rows
 
 Truth = Formula | bool
 """A formula, or a truth value that does not depend on the table; False if never true."""
@@ -420,3 +434,341 @@ def looks_for_gaps(formula: Formula) -> bool:
         isinstance(part, Known | Coalesce) or (isinstance(part, Reduce) and part.skip)
         for _, part in everywhere(formula)
     )
+
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Affine:
+    """``sum of coefficients[i] * slot i + constant``; every number is float64 [R]."""
+
+    coefficients: Mapping[int, Array]
+    constant: Array
+
+
+def slots_of(term: Term) -> frozenset[int]:
+    """The slots that a term reads."""
+    return frozenset(part.index for part in subterms(term) if isinstance(part, Slot))
+
+
+def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
+    """Whether both sides of a comparison are affine in `slots`, everything else being given."""
+    return all(
+        _degree(side, slots) <= 1 or _sympy_degree(side, slots) <= 1
+        for side in (compare.left, compare.right)
+    )
+
+
+def nonlinear_comparisons(formula: Formula) -> list[Compare]:
+    """The comparisons of a formula, those of its members included, that are not affine in its
+    outputs.
+    """
+    atoms = (atom for _, atom in everywhere(formula) if isinstance(atom, Compare))
+    return [atom for atom in atoms if is_nonlinear(atom)]
+
+
+def is_nonlinear(atom: Compare) -> bool:
+    """Whether a comparison is not affine in the outputs that it reads."""
+    if not reads_output(atom):
+        return False
+    outputs = frozenset(
+        term.index
+        for side in sides(atom)
+        for term in subterms(side)
+        if isinstance(term, Slot) and term.role == "output"
+    )
+    return not affine_in(atom, outputs)
+
+
+POLYNOMIAL = (Slot, Param, Sum, Negate, Product, Quotient, Power, Call)
+"""The kinds of terms that sympy is given; it takes a `Call` for an unknown function."""
+LARGEST, STEEPEST = 60, 8
+"""Terms with more parts, or higher powers, are not given to sympy: expanding them may take for
+ever.
+"""
+
+
+def _degree(term: Term, slots: frozenset[int]) -> int:
+    """The degree in `slots` that the term's shape shows: never too low, `MANY` where it shows
+    none.
+    """
+    if isinstance(term, Slot):
+        return int(term.index in slots)
+    if isinstance(term, Reduce):
+        return _reduction_degree(term)
+    if not isinstance(term, POLYNOMIAL):
+        return MANY if slots & slots_of(term) or reads_output(term) else 0
+    return term.degree([_degree(part, slots) for part in term_children(term)])
+
+
+def _reduction_degree(term: Reduce) -> int:
+    """The degree of a reduction in what its members predict; the slots of its owner are not in
+    it.
+    """
+    if not reads_output(term):
+        return 0
+    outputs = frozenset(
+        part.index
+        for part in subterms(term.arg)
+        if isinstance(part, Slot) and part.role == "output"
+    )
+    linear = term.op in ("sum", "mean") and not term.skip and _degree(term.arg, outputs) <= 1
+    return 1 if linear else MANY
+
+
+def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
+    """Return the degree after simplification; `MANY` if the term is not a polynomial."""
+    if _too_large(term):
+        return MANY
+    import sympy
+
+    symbols = [sympy.Symbol(f"s{i}", real=True) for i in sorted(slots)]
+    polynomial = sympy.cancel(_expression(term)).as_poly(*symbols) if symbols else None
+    return MANY if polynomial is None else int(polynomial.total_degree())
+
+
+def _too_large(term: Term) -> bool:
+    parts = list(subterms(term))
+    return len(parts) > LARGEST or any(
+        not isinstance(part, POLYNOMIAL)
+        or (isinstance(part, Power) and abs(part.exponent) > STEEPEST)
+        for part in parts
+    )
+
+
+def _expression(term: Term) -> Any:  # Any: sympy has no types
+    import sympy
+
+    match term:
+        case Slot():
+            return sympy.Symbol(f"s{term.index}", real=True)
+        case Param():
+            return sympy.Symbol(f"p{term.index}", real=True)
+        case Sum():
+            return sympy.Add(*(_expression(arg) for arg in term.args))
+        case Negate():
+            return -_expression(term.arg)
+        case Product():
+            return sympy.Mul(*(_expression(arg) for arg in term.args))
+        case Quotient():
+            return _expression(term.numerator) / _expression(term.denominator)
+        case Power():
+            return _expression(term.base) ** sympy.Rational(repr(term.exponent))
+        case Call():
+            return sympy.Function(term.function)(*(_expression(arg) for arg in term.args))
+        case _:
+            raise AssertionError("never given to sympy: see `POLYNOMIAL`")
+
+
+def affine(term: Term, params: Sequence[Array]) -> Affine | None:
+    """The affine form of a term in all its slots, or None where it has none.
+
+    Args:
+        params: the rows' numbers, float64 [R] each.
+    """
+    rows = len(params[0]) if params else 1
+    return affine_by_shape(term, params, rows) or _by_sympy(term, params, rows)
+
+
+def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
+    """Return the affine form of a term that is affine by its structure, else None; always fast."""
+    if (
+        not all(isinstance(part, POLYNOMIAL) for part in subterms(term))
+        or _degree(term, slots_of(term)) > 1
+    ):
+        return None
+    return _by_shape(term, params, rows)
+
+
+def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
+    match term:
+        case Slot():
+            return Affine(coefficients={term.index: np.ones(rows)}, constant=np.zeros(rows))
+        case Param():
+            return Affine(
+                coefficients={}, constant=np.asarray(params[term.index], dtype=np.float64)
+            )
+        case Sum():
+            total = _by_shape(term.args[0], params, rows)
+            for arg in term.args[1:]:
+                total = _plus(total, _by_shape(arg, params, rows))
+            return total
+        case Negate():
+            return _times(_by_shape(term.arg, params, rows), np.full(rows, -1.0))
+        case Product():
+            total = _by_shape(term.args[0], params, rows)
+            for arg in term.args[1:]:
+                other = _by_shape(arg, params, rows)
+                total = (
+                    _times(total, other.constant)
+                    if not other.coefficients
+                    else _times(other, total.constant)
+                )
+            return total
+        case Quotient():
+            below = _by_shape(term.denominator, params, rows).constant
+            with np.errstate(divide="ignore"):
+                return _times(_by_shape(term.numerator, params, rows), 1 / below)
+        case Power():
+            base = _by_shape(term.base, params, rows)
+            return (
+                base
+                if term.exponent == 1
+                else Affine(coefficients={}, constant=base.constant**term.exponent)
+            )
+        case Call():
+            return Affine(coefficients={}, constant=_value(term, params, rows))
+        case _:
+            raise AssertionError("its shape does not show that it is affine: see `POLYNOMIAL`")
+
+
+def _value(term: Call, params: Sequence[Array], rows: int) -> Array:
+    """A function of numbers known at compile time."""
+    values = [_by_shape(arg, params, rows).constant for arg in term.args]
+    result: Array
+    match term.function:
+        case "min":
+            result = np.minimum.reduce(values)
+        case "max":
+            result = np.maximum.reduce(values)
+        case _:
+            result = getattr(np, term.function)(values[0])
+    return result
+
+
+def _plus(a: Affine, b: Affine) -> Affine:
+    keys = [*a.coefficients, *(key for key in b.coefficients if key not in a.coefficients)]
+    zero = np.zeros_like(a.constant)
+    return Affine(
+        coefficients={
+            key: a.coefficients.get(key, zero) + b.coefficients.get(key, zero) for key in keys
+        },
+        constant=a.constant + b.constant,
+    )
+
+
+def _times(a: Affine, factor: Array) -> Affine:
+    return Affine(
+        coefficients={key: value * factor for key, value in a.coefficients.items()},
+        constant=a.constant * factor,
+    )
+
+
+def _by_sympy(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
+    """The affine form of what only cancels after simplification."""
+    if _too_large(term):
+        return None
+    import sympy
+
+    slots = sorted(slots_of(term))
+    symbols = [sympy.Symbol(f"s{i}", real=True) for i in slots]
+    polynomial = sympy.cancel(_expression(term)).as_poly(*symbols)
+    if polynomial is None or polynomial.total_degree() > 1:
+        return None
+    names = [sympy.Symbol(f"p{i}", real=True) for i in range(len(params))]
+    constant = polynomial.coeff_monomial(1)
+    parts = [polynomial.coeff_monomial(symbol) for symbol in symbols]
+    if any(part.atoms(sympy.Function) for part in (*parts, constant)):
+        return None
+    numbers = [
+        np.broadcast_to(
+            np.asarray(sympy.lambdify(names, part, "numpy")(*params), dtype=np.float64), (rows,)
+        )
+        for part in (*parts, constant)
+    ]
+    return Affine(coefficients=dict(zip(slots, numbers[:-1], strict=True)), constant=numbers[-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """The spans that columns are declared with, for what a formula reads in some rows.
+
+    Attributes:
+        rows: one or several groups of rows of the same formula, one after the other.
+        tables: the sets of members of each group.
+        columns: the columns of the compilation, by number.
+    """
+
+    rows: Sequence[Rows | RowBuilder]
+    tables: Sequence[Sequence[MemberRows | MemberBuilder]]
+    columns: Sequence[BookColumn]
+
+    @property
+    def count(self) -> int:
+        """R."""
+        return sum(rows.count for rows in self.rows)
+
+    def slot(self, index: int) -> Interval:
+        """The spans of a slot's columns."""
+        spans = [
+            self.columns[column].span or (-np.inf, np.inf)
+            for rows in self.rows
+            for column in rows.slots[index].columns.tolist()
+        ]
+        ends = np.array(spans, dtype=np.float64).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
+    def param(self, index: int) -> Interval:
+        """The number itself, twice."""
+        values = [rows.params[index] for rows in self.rows]
+        numbers = [value for value in values if isinstance(value, np.ndarray)]
+        if len(numbers) < len(values):
+            return np.full(self.count, -np.inf), np.full(self.count, np.inf)
+        known = np.concatenate(numbers)
+        return known, known
+
+    def members(self, table: int) -> tuple[Ranges, NDArray[np.int64]]:
+        """Those of a member table, and the offsets of its owners."""
+        found = [tables[table] for tables in self.tables]
+        sizes = np.concatenate([np.diff(one.offsets) for one in found])
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return Declared([one.rows for one in found], self.tables, self.columns), offsets
+
+
+def declared_spans(rows: RowBuilder, columns: Sequence[BookColumn]) -> Declared:
+    """The spans for a formula that is being bound."""
+    return Declared([rows], [rows.root.members], columns)
+
+
+Seen = dict[tuple[int, int], Interval]
+"""What terms were found to take, by `id` of term and of ranges."""
+
+
+def interval(term: Term, ranges: Ranges, seen: Seen | None = None) -> Interval:
+    """The values that a term can take inside the declared spans; never too narrow, sometimes too
+    wide.
+
+    That is so of the numbers that the interpreter computes: sums, products and quotients of ends
+    are rounded as those of values are, and so
+    bound them; the ends of what is rounded less strictly move outwards by `ROUND`.
+
+    `seen`: what is taken from there, or put there, of the term and its parts.
+    """
+    key = id(term), id(ranges)
+    if seen is not None and key in seen:
+        return seen[key]
+    with np.errstate(all="ignore"):
+        low, high = term.interval(lambda part, inside: interval(part, inside, seen), ranges)
+    found = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    if seen is not None:
+        seen[key] = found
+    return found
+
+
+def comparison_scale(left: Term, right: Term, spans: Declared) -> NDArray[np.float64]:
+    """By what a comparison's margin is divided in penalties: float64 [R], positive.
+
+    It is the width of what its moving sides can range over (their declared spans), else the size of
+    its fixed side, else 1.
+    """
+    width, threshold = np.zeros(spans.count), np.zeros(spans.count)
+    for side in (left, right):
+        low, high = interval(side, spans)
+        if isinstance(side, Param):
+            threshold = np.maximum(threshold, np.abs(low))
+        else:
+            width = width + (high - low)
+    usable = np.isfinite(width) & (width > 0)
+    known = np.isfinite(threshold) & (threshold > 0)
+    return np.where(usable, width, np.where(known, threshold, 1.0))

@@ -14,11 +14,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedkg.pack import Compare, Formula, Param, Term
-from fedkg.pack.node import FormulaPart, Sign
+from fedkg.pack.formulas import (
+    FormulaPart,
+    Sign,
+    children,
+    everywhere,
+    member_table,
+    own_params,
+    times,
+)
 from fedkg.pack.numeric.intervals import Ranges
-from fedkg.pack.terms import times
-from fedkg.pack.walk import children, everywhere, member_table, own_params
-from fedkg_compiler.formulas.intervals import interval
+from fedkg_compiler.formulas.formula_algebra import interval
 
 
 def direction(formula: Formula, param: int, ranges: Ranges) -> Sign:

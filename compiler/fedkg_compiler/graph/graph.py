@@ -15,7 +15,6 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph import query, query_file, select_results
 from fedkg_compiler.graph.client_ownership import Ownership
 from fedkg_compiler.graph.closure import TYPE
-from fedkg_compiler.graph.definitions import Definition, known_terms
 from fedkg_compiler.graph.graph_terms import (
     ColumnFact,
     Iri,
@@ -32,7 +31,7 @@ from fedkg_compiler.graph.property_columns import Columns
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
 from fedkg_compiler.graph.spans import report
 from fedkg_compiler.graph.standard_vocabularies import RDFS, SKOS
-from fedkg_compiler.graph.vocabulary import Vocabulary, closest_name
+from fedkg_compiler.graph.vocabulary import Definition, Vocabulary, closest_name, known_terms
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.triple_locations import Told
@@ -75,10 +74,7 @@ class Graph:
     ) -> None:
         self._named = named
         self._whole = store if whole is None else whole
-        self._whole_process = QueryProcess(self._whole, named)
         self._store = store
-        is_whole = self._whole is store
-        self._process = self._whole_process if is_whole else QueryProcess(store, named)
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
@@ -118,15 +114,29 @@ class Graph:
             store.extend(triples)
             self._whole = store
         self._store = self._whole
-        self._process = self._whole_process = QueryProcess(self._store, self._named)
+        for name in ("_process", "_whole_process"):
+            self.__dict__.pop(name, None)
         self._values = Values(self._store)
         self._columns = Columns(self._store, self._values)
         self._labels.clear()
 
     def close(self) -> None:
         """End the processes that queries run in; another query starts them anew."""
-        self._process.close()
-        self._whole_process.close()
+        for name in ("_process", "_whole_process"):
+            if (process := self.__dict__.get(name)) is not None:
+                process.close()
+
+    @cached_property
+    def _whole_process(self) -> QueryProcess:
+        """Answers queries over all triples; made for the first query."""
+        return QueryProcess(self._whole, self._named)
+
+    @cached_property
+    def _process(self) -> QueryProcess:
+        """Answers queries over the triples that rules touch."""
+        if self._whole is self._store:
+            return self._whole_process
+        return QueryProcess(self._store, self._named)
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""

@@ -12,9 +12,9 @@ from itertools import count, product
 import numpy as np
 
 from fedkg.pack import And, Call, Compare, Formula, Term
-from fedkg.pack.walk import is_temporal, member_table, reads_output, with_parts
+from fedkg.pack.formulas import is_temporal, member_table, reads_output, with_parts
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.formulas.affine import is_nonlinear, nonlinear_comparisons
+from fedkg_compiler.formulas.formula_algebra import is_nonlinear, nonlinear_comparisons
 from fedkg_compiler.ir import BoundRows, Program
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Compare
-from fedkg.pack.walk import ROWS, everywhere
-from fedkg_compiler.formulas.intervals import Declared, comparison_scale
+from fedkg.pack.formulas import ROWS, everywhere
+from fedkg_compiler.formulas.formula_algebra import Declared, comparison_scale
 from fedkg_compiler.ir import BookColumn, BoundRows, Program, Rows
 
 

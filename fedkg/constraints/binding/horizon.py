@@ -11,9 +11,8 @@ import numpy as np
 
 from fedkg.constraints.engine.skeleton_properties import is_temporal
 from fedkg.errors import LayoutError
-from fedkg.pack.formulas import Initially
+from fedkg.pack.formulas import ROWS, Initially, everywhere, reach
 from fedkg.pack.pack import Pack
-from fedkg.pack.walk import ROWS, everywhere, reach
 
 
 def horizons(pack: Pack) -> dict[int, int]:

@@ -23,9 +23,8 @@ from fedkg.constraints.engine.skeleton_properties import is_temporal, largest, r
 from fedkg.errors import LayoutError
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import Column, DataContract
-from fedkg.pack.formulas import Compare, Formula
+from fedkg.pack.formulas import Compare, Formula, everywhere
 from fedkg.pack.pack import Pack
-from fedkg.pack.walk import everywhere
 
 
 @dataclass(frozen=True, slots=True, order=True)

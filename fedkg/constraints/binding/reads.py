@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import Column, DataContract
-from fedkg.pack.formulas import CategoryIs, ClassIn, Formula
+from fedkg.pack.formulas import ROWS, CategoryIs, ClassIn, Formula, Slot, everywhere, used_slots
 from fedkg.pack.pack import Pack
-from fedkg.pack.terms import Slot
-from fedkg.pack.walk import ROWS, everywhere, used_slots
 
 Index = NDArray[np.int64]
 

@@ -23,9 +23,15 @@ from fedkg.constraints.engine.trace_alignment import Lined
 from fedkg.constraints.engine.window_hoisting import OverExtreme, place_of
 from fedkg.constraints.row_sample_pairs import runs
 from fedkg.pack.bank import Bank
-from fedkg.pack.formulas import Compare, Formula, Initially
-from fedkg.pack.node import FormulaPart
-from fedkg.pack.walk import children, member_table, subformulas
+from fedkg.pack.formulas import (
+    Compare,
+    Formula,
+    FormulaPart,
+    Initially,
+    children,
+    member_table,
+    subformulas,
+)
 
 CHUNK = 1 << 18
 """Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large

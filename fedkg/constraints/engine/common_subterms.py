@@ -31,8 +31,20 @@ from fedkg.constraints.engine.skeleton_rewriting import (
     with_children,
     with_sides,
 )
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import subterms, term_children, terms_of
+from fedkg.pack.formulas import (
+    Call,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Term,
+    subterms,
+    term_children,
+    terms_of,
+)
 
 WORTH = 8
 """A term is computed beforehand from this number of rows per distinct value on."""

@@ -36,16 +36,22 @@ from fedkg.constraints.engine.temporal_member_formulas import compound, over_mem
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.window_values import over_steps, since_event
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
-from fedkg.pack.node import TermPart
-from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
-from fedkg.pack.terms import (
+from fedkg.pack.formulas import (
     VARIADIC,
+    And,
     Call,
+    CategoryIs,
     Choose,
+    ClassIn,
     Coalesce,
+    Compare,
+    Formula,
+    Implies,
+    Known,
     Lag,
     Negate,
+    Not,
+    Or,
     Param,
     Power,
     Product,
@@ -54,8 +60,10 @@ from fedkg.pack.terms import (
     Slot,
     Sum,
     Term,
+    TermPart,
     WindowReduce,
 )
+from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
 
 HAIR = 1e-30
 """Below any margin of practical data, and a normal number in float32."""

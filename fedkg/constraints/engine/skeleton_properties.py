@@ -9,14 +9,17 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from fedkg.pack import walk
-from fedkg.pack.formulas import And, AtLeast, Compare, Formula, Implies
-from fedkg.pack.node import FormulaPart
-from fedkg.pack.numeric.reproducible_powers import is_multiplication
-from fedkg.pack.terms import (
+from fedkg.pack import formulas
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
     Call,
     Choose,
     Coalesce,
+    Compare,
+    Formula,
+    FormulaPart,
+    Implies,
     Negate,
     Param,
     Power,
@@ -25,13 +28,19 @@ from fedkg.pack.terms import (
     Slot,
     Sum,
     Term,
+    atoms,
+    children,
+    everywhere,
+    sides,
+    subterms,
+    term_children,
 )
-from fedkg.pack.walk import atoms, children, everywhere, sides, subterms, term_children
+from fedkg.pack.numeric.reproducible_powers import is_multiplication
 
 
 def term_reads_output(term: Term) -> bool:
     """Whether an output slot occurs in the term, or in a term over members inside it."""
-    return walk.reads_output(term)
+    return formulas.reads_output(term)
 
 
 @lru_cache(maxsize=4096)
@@ -39,13 +48,13 @@ def reads_output(formula: Formula) -> bool:
     """Whether an output slot occurs anywhere in the formula: only then can a model change its
     verdict.
     """
-    return walk.reads_output(formula)
+    return formulas.reads_output(formula)
 
 
 @lru_cache(maxsize=4096)
 def is_temporal(formula: Formula) -> bool:
     """Whether the verdict on a row depends on other steps of its trace."""
-    return walk.is_temporal(formula)
+    return formulas.is_temporal(formula)
 
 
 @lru_cache(maxsize=4096)

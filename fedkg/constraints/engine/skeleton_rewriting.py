@@ -14,10 +14,15 @@ import numpy as np
 
 from fedkg.constraints.binding.plan import BankPlan
 from fedkg.constraints.binding.reads import Index
-from fedkg.pack.formulas import Formula
-from fedkg.pack.node import FormulaPart
-from fedkg.pack.terms import Slot, Term
-from fedkg.pack.walk import member_table, used_slots, with_parts
+from fedkg.pack.formulas import (
+    Formula,
+    FormulaPart,
+    Slot,
+    Term,
+    member_table,
+    used_slots,
+    with_parts,
+)
 
 
 class Column(NamedTuple):

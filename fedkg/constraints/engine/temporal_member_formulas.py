@@ -25,8 +25,7 @@ from fedkg.constraints.engine.windows import (
     over_window,
     until,
 )
-from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially, Temporal, Until
-from fedkg.pack.node import FormulaPart
+from fedkg.pack.formulas import AtLeast, Compare, Formula, FormulaPart, Initially, Temporal, Until
 
 Inner = Callable[[Formula, bool, Reading], Tensor]
 """How a sub-formula (or its negation) is evaluated on a reading."""

@@ -33,10 +33,25 @@ from fedkg.constraints.engine.skeleton_rewriting import (
 )
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.trace_alignment import Traces, line_up
-from fedkg.pack.formulas import And, Compare, Formula, Or, Temporal
-from fedkg.pack.node import FormulaPart
-from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import member_table, sides, subterms, with_parts
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    FormulaPart,
+    Negate,
+    Or,
+    Param,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Temporal,
+    Term,
+    member_table,
+    sides,
+    subterms,
+    with_parts,
+)
 
 WORTH = 2
 """A bank's windows are hoisted if it has at least this number of rows for each extreme they need.

@@ -27,7 +27,7 @@ from fedkg.constraints.fused.violation_program import missing_program
 from fedkg.kernels.address_checks import address
 from fedkg.kernels.formulas.bank_execution import ENTRIES
 from fedkg.kernels.loop_library import Library
-from fedkg.pack.terms import Term
+from fedkg.pack.formulas import Term
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]

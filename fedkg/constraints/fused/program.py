@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack.terms import Term
+from fedkg.pack.formulas import Term
 
 
 class Op(IntEnum):

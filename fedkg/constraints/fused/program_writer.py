@@ -19,13 +19,15 @@ from fedkg.constraints.fused.program import (
     Op,
     Window,
 )
-from fedkg.pack.formulas import CategoryIs, ClassIn, Compare, Known
-from fedkg.pack.node import Node
-from fedkg.pack.numeric.reproducible_powers import is_multiplication
-from fedkg.pack.terms import (
+from fedkg.pack.contract import Node
+from fedkg.pack.formulas import (
     Call,
+    CategoryIs,
     Choose,
+    ClassIn,
     Coalesce,
+    Compare,
+    Known,
     Negate,
     Param,
     Power,
@@ -35,8 +37,9 @@ from fedkg.pack.terms import (
     Slot,
     Sum,
     Term,
+    subterms,
 )
-from fedkg.pack.walk import subterms
+from fedkg.pack.numeric.reproducible_powers import is_multiplication
 
 Number = Term | float
 Place = int | Number

@@ -1,6 +1,8 @@
 """The meaning of every formula in its most obvious form: NumPy, float64, source units.
 
-All other engines are held to this one.
+All other engines are held to this one. `Timing` and `grids` lay table rows out as steps of traces,
+so that windows can slide over them; `TableMembers` are members that are read from other table rows,
+one for each table row that their keys select.
 
 Letters: V views, B table rows (or steps of traces laid out as a grid), C columns of the contract, R
 rows of a bank, M members of a member table or rows of a bank, s slots, p parameters of its
@@ -9,22 +11,16 @@ skeleton.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.members_in_table_rows import (
-    TableMembers,
-    find_matching_rows,
-    gather_values,
-    group_equal_keys,
-    reads_own_row,
-    repeat_members,
-)
-from fedkg.constraints.meaning.trace_grids import Timing, grids
+from fedkg.errors import TableError
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import Implies, Initially
+from fedkg.pack.formulas import Implies, Initially, everywhere, is_temporal
 from fedkg.pack.numeric.three_valued_logic import (
     Bool,
     Float,
@@ -35,7 +31,239 @@ from fedkg.pack.numeric.three_valued_logic import (
     opposite,
 )
 from fedkg.pack.numeric.trace_grid import Grid
-from fedkg.pack.walk import everywhere, is_temporal
+
+MOST = 10_000_000
+"""A trace of few rows is not laid out to more steps than this; one of many rows to four times as
+many as it has rows."""
+
+CELLS = 1_000_000
+"""Traces are laid out together as long as they fill no more steps than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timing:
+    """The position of each table row in time.
+
+    Attributes:
+        trace: int64 [B], which trace a row belongs to; negative for a row that belongs to none (all
+            its temporal verdicts are unknown).
+        step: int64 [B], the row's step within its trace; any whole number, rows in any order.
+        gaps: steps between two rows of a trace without a row are missing, and so unknown; without
+            `gaps` the numbers only order the rows.
+        end: what a window beyond the trace meets: unknown steps (``strict``), or nothing
+            (``clip``).
+    """
+
+    trace: NDArray[np.int64]
+    step: NDArray[np.int64]
+    gaps: bool = True
+    end: Literal["strict", "clip"] = "strict"
+
+    @staticmethod
+    def rows(count: int, end: Literal["strict", "clip"] = "strict") -> Timing:
+        """The rows of a table, in their order, as one trace without gaps."""
+        return Timing(
+            trace=np.zeros(count, dtype=np.int64),
+            step=np.arange(count, dtype=np.int64),
+            gaps=False,
+            end=end,
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> Timing:
+        """The timing of some rows alone."""
+        return Timing(trace=self.trace[rows], step=self.step[rows], gaps=self.gaps, end=self.end)
+
+
+def grids(
+    timing: Timing, rows: NDArray[np.int64], values: NDArray[np.float64], reach: int
+) -> Iterator[Grid]:
+    """The traces of some table rows, laid out; rows of no trace are left out.
+
+    Rows that share a step and agree in all `values` [B, C] are one; where they differ nobody knows
+    which is right: the step is unknown.
+
+    Args:
+        reach: how many steps a formula looks ahead or back at most; longer gaps are shortened to
+            what makes no difference.
+
+    Raises:
+        TableError: when the steps between the rows of a trace, most of them missing, are too many
+            to be laid out.
+    """
+    rows = rows[timing.trace[rows] >= 0]
+    if not rows.size:
+        return
+    order = np.lexsort((rows, timing.step[rows], timing.trace[rows]))
+    rows = rows[order]
+    trace, step = timing.trace[rows], timing.step[rows]
+    new = np.concatenate([[True], trace[1:] != trace[:-1]])  # the first row of its trace
+    ahead = np.where(new, 0, np.concatenate([[0], np.diff(step)]))  # steps since the row before
+    if not timing.gaps:
+        ahead = np.minimum(ahead, 1)
+    run = np.cumsum(np.minimum(ahead, 2 * reach + 3))
+    number = np.cumsum(new) - 1
+    place = run - run[new][number]
+    source = np.where(_disputed(rows, new | (ahead > 0), values), -1, rows)
+    last = np.concatenate([np.flatnonzero(new)[1:] - 1, [rows.size - 1]])
+    longest = int(np.argmax(place[last]))
+    steps, held = int(place[last][longest]) + 1, int((number == longest).sum())
+    if steps > max(MOST, 4 * held):
+        raise TableError(
+            f"a trace of {held:,} rows spans {steps:,} steps, and a rule looks {reach:,} steps far",
+            expected=f"{MOST:,} steps at most, or four times the rows",
+            help="write a longer step, a shorter window (or `end` where it has none), or a "
+            "trace column that separates the series at its gaps",
+        )
+    yield from _laid_out(timing, rows, source, number, place, lengths=place[last] + 1)
+
+
+def _laid_out(
+    timing: Timing,
+    rows: NDArray[np.int64],
+    source: NDArray[np.int64],
+    number: NDArray[np.int64],
+    place: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> Iterator[Grid]:
+    """Traces of similar length together.
+
+    `number` and `place` give the trace and position of each row.
+    """
+    size = np.ceil(np.log2(lengths)).astype(np.int64)
+    for wanted in np.unique(size).tolist():
+        traces = np.flatnonzero(size == wanted)
+        together = max(1, CELLS // int(lengths[traces].max()))
+        for start in range(0, traces.size, together):
+            some = traces[start : start + together]
+            width = int(lengths[some].max())
+            where = np.full(lengths.size, -1, dtype=np.int64)
+            where[some] = np.arange(some.size)
+            mine = where[number] >= 0
+            cells = where[number[mine]] * width + place[mine]
+            at = np.full(some.size * width, -1, dtype=np.int64)
+            at[cells] = source[mine]
+            inside = np.arange(width) < lengths[some][:, None]
+            yield Grid(at.reshape(some.size, width), inside, timing.end, rows[mine], cells)
+
+
+def _disputed(
+    rows: NDArray[np.int64], fresh: NDArray[np.bool_], values: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """bool [n]: rows in order of time at a step with several differing rows.
+
+    `fresh` marks the first row of each step.
+    """
+    out = np.zeros(rows.size, dtype=np.bool_)
+    again = np.flatnonzero(~fresh)
+    if not again.size:
+        return out
+    group = np.cumsum(fresh) - 1
+    first = np.flatnonzero(fresh)[group[again]]
+    one, other = values[rows[again]], values[rows[first]]
+    differs = ~((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1)
+    bad = np.zeros(int(group[-1]) + 1, dtype=np.bool_)
+    bad[group[again[differs]]] = True
+    return np.asarray(bad[group])
+
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableMembers:
+    """A member table of E members, and the table rows that they are read from.
+
+    Attributes:
+        table: the members.
+        rows: int64 [D, E], the table row of each member, and before it those of the members around
+            it, from the bank row inwards.
+    """
+
+    table: MemberTable
+    rows: Index
+
+
+def find_matching_rows(
+    keys: NDArray[np.int32], codes: NDArray[np.int32], table: NDArray[np.float64]
+) -> list[Index]:
+    """The positions of the table rows that each row of `keys` and `codes` [M, k] selects.
+
+    `table`: float64 [B, C].
+    """
+    pairs, which = np.unique(np.concatenate([keys, codes], axis=1), axis=0, return_inverse=True)
+    found: list[Index] = []
+    for pair in pairs:
+        matching = np.ones(table.shape[0], dtype=np.bool_)
+        for key, code in zip(*np.split(pair, 2), strict=True):
+            if key >= 0:
+                matching &= table[:, key] == code
+        found.append(np.flatnonzero(matching))
+    return [found[i] for i in which.ravel().tolist()]
+
+
+def repeat_members(bank: Bank, table: NDArray[np.float64]) -> tuple[TableMembers, ...]:
+    """The member tables of a bank with each member repeated for its rows of `table` [B, C]."""
+    found: list[TableMembers] = []
+    sources: list[Index] = []
+    for members in bank.members:
+        if members.parent < 0:
+            owners, around = np.arange(bank.rows), np.zeros((0, bank.rows), dtype=np.int64)
+        else:
+            owners, around = sources[members.parent], found[members.parent].rows
+        part, source = members.take(owners)
+        owner = np.repeat(np.arange(owners.size), np.diff(part.offsets))
+        rows = around[:, owner]
+        if part.table_rows is not None and part.table_rows.own:
+            selected = find_matching_rows(part.table_rows.keys, part.table_rows.codes, table)
+            repeated = np.repeat(np.arange(part.count), [own.size for own in selected])
+            own_rows = np.concatenate([np.zeros(0, dtype=np.int64), *selected])
+            part = replace(
+                part.take_members(repeated), offsets=_offsets(owner[repeated], owners.size)
+            )
+            rows, source = np.vstack([rows[:, repeated], own_rows]), source[repeated]
+        found.append(TableMembers(part, rows))
+        sources.append(source)
+    return tuple(found)
+
+
+def _offsets(owner: Index, count: int) -> Index:
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def group_equal_keys(bank: Bank) -> list[Index]:
+    """The positions of the bank rows that select the same table rows."""
+    selected = np.concatenate([bank.keys, bank.codes], axis=1)
+    which = np.unique(selected, axis=0, return_inverse=True)[1].ravel()
+    return [np.flatnonzero(which == i) for i in range(int(which.max(initial=-1)) + 1)]
+
+
+def reads_own_row(bank: Bank) -> bool:
+    """Whether anything is read in the table row for which a verdict is asked."""
+    return bool(bank.slots.shape[1]) or any(
+        bool(table.slots.shape[1])
+        if table.table_rows is None
+        else bool((table.table_rows.depths == 0).any())
+        for table in bank.members
+    )
+
+
+def gather_values(
+    values: NDArray[np.float64], at: Index, members: TableMembers
+) -> NDArray[np.float64]:
+    """What members read of `values` [V, B, C] for the table rows `at` [P]: [s, P, E]."""
+    table = members.table
+    depths: Sequence[int] = (
+        [0] * table.slots.shape[1] if table.table_rows is None else table.table_rows.depths.tolist()
+    )
+    shape = (at.size, table.count)
+    read = [
+        np.broadcast_to(
+            values[view, members.rows[depth - 1] if depth else at[:, None], column], shape
+        )
+        for depth, view, column in zip(depths, table.views.T, table.slots.T, strict=True)
+    ]
+    return np.stack(read) if read else np.zeros((0, *shape))
+
 
 BUDGET = 4_000_000
 """Numbers gathered at once: bank rows are taken in chunks so that B x rows x s stays below it."""

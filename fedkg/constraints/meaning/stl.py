@@ -14,13 +14,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.errors import HorizonError
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import Formula, Temporal, Until
-from fedkg.pack.node import Reach
-from fedkg.pack.walk import reach
+from fedkg.pack.formulas import Formula, Reach, Temporal, Until, reach
 
 __all__ = [
     "Reach",

@@ -16,9 +16,24 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.skeleton_properties import reads_output, term_reads_output
-from fedkg.pack.formulas import And, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, sides
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Negate,
+    Not,
+    Or,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+    sides,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """Which of many clients violate a row, as thresholds on what they answer.
 
 On fixed inputs a comparison that rises or falls with one predicted number is decided by that
-number's place beside one threshold, for each row and each sample.
+number's place beside one threshold, for each row and each sample. Rounding keeps the order, so a
+verdict that rises or falls with a number before rounding does so after it, too. Bisection with the
+verdict as it is evaluated finds the one number where it turns, and a comparison with that number
+says the same for every value, to the last bit.
 
 Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct predicted numbers
 ("cores") of a bank, K clients.
@@ -9,6 +12,7 @@ Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct pre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -21,10 +25,55 @@ from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import largest
 from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.input_folding import Folded
-from fedkg.constraints.specialised.threshold_bisection import turning_points
-from fedkg.pack.formulas import And, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, reads_output, used_slots
+from fedkg.pack.formulas import (
+    And,
+    Call,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Negate,
+    Not,
+    Or,
+    Param,
+    Product,
+    Slot,
+    Sum,
+    Term,
+    everywhere,
+    reads_output,
+    used_slots,
+)
+
+
+def turning_points(verdict: Callable[[Tensor], Tensor], low: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a verdict turns as its number rises from `low` (negative) to `-low`.
+
+    Returns:
+        The first number at which it has turned, -inf where it does not, and the verdict from there
+            on; both in the shape of `low`.
+    """
+    below, above = _rank(low), _rank(-low)
+    first, last = verdict(low), verdict(-low)
+    for _ in range(8 * low.element_size()):
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)
+        turned = verdict(_of_rank(middle, low.dtype)) == last
+        below, above = torch.where(turned, below, middle), torch.where(turned, middle, above)
+    return torch.where(first == last, -math.inf, _of_rank(above, low.dtype)), last
+
+
+def _rank(values: Tensor) -> Tensor:
+    """The place of floating-point numbers among all of their kind, int64: 0 for zero, 1 for the
+    next one.
+    """
+    bits = values.view(torch.int32 if values.dtype == torch.float32 else torch.int64)
+    return torch.where(bits >= 0, bits, torch.iinfo(bits.dtype).min - bits).to(torch.int64)
+
+
+def _of_rank(ranks: Tensor, dtype: torch.dtype) -> Tensor:
+    bits = ranks.to(torch.int32 if dtype == torch.float32 else torch.int64)
+    return torch.where(bits >= 0, bits, torch.iinfo(bits.dtype).min - bits).view(dtype)
+
 
 SHARED = 4
 """A number computed from predictions becomes a core if at least this number of rows share it on

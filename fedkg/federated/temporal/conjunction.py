@@ -9,9 +9,20 @@ import numpy as np
 
 from fedkg.errors import KnowledgeError
 from fedkg.pack import Bank
-from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Not,
+    Or,
+    Renumbering,
+    Temporal,
+    renumbered,
+    sides,
+)
 from fedkg.pack.term_linearity import linear_in_slots
-from fedkg.pack.walk import Renumbering, renumbered, sides
 
 
 def conjunction(banks: Sequence[Bank]) -> Bank:

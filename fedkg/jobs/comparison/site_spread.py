@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkg.jobs.comparison.mean_interval import mean_interval
+from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.trial_expansion import BASELINE
 

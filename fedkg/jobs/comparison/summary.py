@@ -9,8 +9,7 @@ from typing import Any
 
 from fedkg.federated.metrics import rounds_to, rounds_to_own_share
 from fedkg.jobs.comparison.injection import knowledge_values
-from fedkg.jobs.comparison.mean_interval import mean_interval
-from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
+from fedkg.jobs.comparison.paired_test import PairedTest, mean_interval, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trial_expansion import TrialConfig, trial_title

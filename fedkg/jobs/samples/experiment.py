@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
@@ -98,9 +98,9 @@ from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samp
 from fedkg.jobs.samples.task_metrics import constant_answer_figure, figure_sums, task_loss
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.samples.trust_level_selection import select_trust
+from fedkg.jobs.schema.consistency import describe_unprotected
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
-from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.table_rule_evaluation import (

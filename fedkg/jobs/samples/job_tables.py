@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame, Scaling, Split, concatenate, deal_names, hold_out
 from fedkg.data.frame import text_array
 from fedkg.data.sets import DataSet, StandardisedDataSet

@@ -20,8 +20,8 @@ from fedkg.constraints import Timing, evaluate_bank
 from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import table_values
+from fedkg.evaluation.result import least_margin
 from fedkg.evaluation.row_explanation import example
-from fedkg.evaluation.tally import least_margin
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts, RuleTally, rule_row

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.own_code import load_object
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out
 from fedkg.data.sets import (

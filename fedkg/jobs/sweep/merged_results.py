@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg._internal.safe_text import escape_csv_cell
-from fedkg.jobs.comparison.mean_interval import mean_interval
+from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.comparison.summary import Result, summarise_seeds
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell

@@ -19,7 +19,7 @@ from fedkg.jobs import unevaluated_rules
 from fedkg.jobs.checksum_log import LOG
 from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.comparison.injection import describe_injection
-from fedkg.jobs.comparison.paired_differences import describe_setting_differences
+from fedkg.jobs.comparison.paired_test import describe_setting_differences
 from fedkg.jobs.comparison.privacy_noise_diagnosis import (
     ProtectedTrial,
     explain_lost_training,

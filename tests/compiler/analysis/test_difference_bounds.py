@@ -9,7 +9,7 @@ import pytest
 
 from fedkg.pack import Pack
 from fedkg_compiler.analysis import reason
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.difference_bounds import MOST_ROWS, DifferenceBounds
 from fedkg_compiler.pipeline import compile_rules
 

@@ -14,8 +14,7 @@ from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Verdict, reason
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import find_bounds
+from fedkg_compiler.analysis.bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import differences
 from fedkg_compiler.analysis.verdict import Condition

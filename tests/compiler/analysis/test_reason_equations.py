@@ -11,8 +11,7 @@ from test_reason_bent import bank_and_row, compiled, confirm
 
 from fedkg.evaluation.witness_verdict import replay
 from fedkg_compiler.analysis import reason
-from fedkg_compiler.analysis.bound_row_table import RowTable
-from fedkg_compiler.analysis.bounds import find_bounds
+from fedkg_compiler.analysis.bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.witness_search import WitnessSearch
 

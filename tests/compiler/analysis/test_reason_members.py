@@ -30,7 +30,7 @@ from fedkg.pack import (
 )
 from fedkg_compiler.analysis import reason
 from fedkg_compiler.analysis.requirement_text import clause, sentence
-from fedkg_compiler.formulas.affine import affine_by_shape, nonlinear_comparisons
+from fedkg_compiler.formulas.formula_algebra import affine_by_shape, nonlinear_comparisons
 
 X, Y = Slot(index=0), Slot(index=1)
 OUT = Slot(index=0, role="output")

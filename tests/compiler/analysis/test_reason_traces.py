@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import (
     SECTIONS,

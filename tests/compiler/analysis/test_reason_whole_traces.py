@@ -13,12 +13,11 @@ from hypothesis import given
 from test_reason_traces import packs
 from tries import tries
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Witness, reason
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.trace_witnesses import WholeTraces
 

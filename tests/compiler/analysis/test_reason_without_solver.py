@@ -15,7 +15,7 @@ from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Bank, ClassIn, Pack
-from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.formulas import ROWS, everywhere
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Budget, reason
 from fedkg_compiler.analysis.formula_evaluation import Scope, truth
@@ -191,8 +191,7 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 @tries(12)
 @given(small_packs(), st.integers(0, 3))
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
-    from fedkg_compiler.analysis.bound_row_table import RowTable
-    from fedkg_compiler.analysis.bounds import find_bounds
+    from fedkg_compiler.analysis.bounds import RowTable, find_bounds
     from fedkg_compiler.analysis.local_search import RowLayout
 
     table = RowTable(pack)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import Call, Compare, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg_compiler.formulas.affine import affine, affine_in, slots_of
+from fedkg_compiler.formulas.formula_algebra import affine, affine_in, slots_of
 
 X, Y, P, Q = Slot(index=0), Slot(index=1), Param(index=0), Param(index=1)
 PARAMS = [np.array([2.0, 3.0]), np.array([4.0, 5.0])]

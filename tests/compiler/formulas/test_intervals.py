@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg_compiler.formulas.intervals import Declared, comparison_scale, declared_spans, interval
+from fedkg_compiler.formulas.formula_algebra import (
+    Declared,
+    comparison_scale,
+    declared_spans,
+    interval,
+)
 from fedkg_compiler.ir import Book, BookColumn, RowBuilder
 
 X, Y, Z = Slot(index=0), Slot(index=1), Slot(index=2)

@@ -13,7 +13,7 @@ from strategies import formulas
 from tries import tries
 
 from fedkg.pack import Formula
-from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
+from fedkg.pack.formulas import ROWS, Renumbering, indices, renumbered
 from fedkg_compiler.frontends.sparql.slot_numbering import compact
 from fedkg_compiler.ir import RowBuilder, Rows
 

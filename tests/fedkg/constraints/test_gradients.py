@@ -13,7 +13,7 @@ from tries import tries
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import And, ClassIn, Compare, Pack, Param, Product, Quotient, Slot, Sum
-from fedkg.pack.terms import Call
+from fedkg.pack.formulas import Call
 
 
 def report_of(

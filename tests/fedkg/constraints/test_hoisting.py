@@ -17,7 +17,7 @@ from strategies import bank_of, pack_of
 
 from fedkg.constraints import ConstraintModule, columns, evaluate_bank
 from fedkg.constraints.engine.window_hoisting import OverExtreme
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.pack import (
     And,
     Bank,
@@ -34,7 +34,7 @@ from fedkg.pack import (
     Temporal,
 )
 from fedkg.pack.contract import DataContract
-from fedkg.pack.walk import subformulas
+from fedkg.pack.formulas import subformulas
 
 End = Literal["strict", "clip"]
 SIGNALS = 3

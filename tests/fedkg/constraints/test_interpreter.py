@@ -27,7 +27,7 @@ from fedkg.pack import (
     Slot,
     Sum,
 )
-from fedkg.pack.terms import Call, Function
+from fedkg.pack.formulas import Call, Function
 
 NAN = math.nan
 S, T, P, Q = Slot(index=0), Slot(index=1), Param(index=0), Param(index=1)

@@ -51,7 +51,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
-from fedkg.pack.walk import everywhere
+from fedkg.pack.formulas import everywhere
 
 SEMANTICS = ("exact", "smooth", "sound")
 

@@ -36,7 +36,7 @@ from fedkg.pack import (
     Sum,
     Temporal,
 )
-from fedkg.pack.walk import subformulas, terms_of
+from fedkg.pack.formulas import subformulas, terms_of
 
 F64 = torch.float64
 TORQUE, WEAR, PRESSURE, FAILURE, QUALITY = (

@@ -35,8 +35,7 @@ from fedkg.pack import (
     Temporal,
     Until,
 )
-from fedkg.pack.formulas import ClassIn
-from fedkg.pack.walk import everywhere
+from fedkg.pack.formulas import ClassIn, everywhere
 
 ANY_PACK = st.one_of(packs(temporal=True, members=True), packs(skeletons=formulas()))
 CALLS = (

@@ -17,7 +17,7 @@ from strategies import CATEGORY, VOCABULARY, X, Y, packs, tables
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import Pack
 

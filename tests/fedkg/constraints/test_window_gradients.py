@@ -47,7 +47,7 @@ from fedkg.pack import (
     Until,
     View,
 )
-from fedkg.pack.terms import WindowReduce
+from fedkg.pack.formulas import WindowReduce
 
 F64 = torch.float64
 OUT, OTHER, DATA = Slot(index=0, role="output"), Slot(index=1, role="output"), Slot(index=2)

@@ -229,7 +229,7 @@ def test_chunks_keep_windows_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CELLS", 1)
     monkeypatch.setattr(chunks, "SMALL", 1)
     monkeypatch.setattr("fedkg.constraints.meaning.interpreter.BUDGET", 1)
-    monkeypatch.setattr("fedkg.constraints.meaning.trace_grids.CELLS", 1)
+    monkeypatch.setattr("fedkg.constraints.meaning.interpreter.CELLS", 1)
     assert counts(evaluate(timed(banks, trace="batch", step=420.0), rows)) == whole
     assert sum(whole) == 5 * 60 + 60
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.table_timing import steps_before

@@ -22,8 +22,8 @@ from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.job_tables import read_job_tables
 from fedkg.jobs.samples.site_summary import SERVER, TRAIN
 from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.consistency import describe_unprotected
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.schema.privacy_coverage import describe_unprotected
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.source_tables import SourceTables
 from fedkg.jobs.sweep.grid import parse_axis

@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from fedkg.jobs.comparison.mean_interval import T_QUANTILES, mean_interval
-from fedkg.jobs.comparison.paired_differences import compare_pairs, describe_setting_differences
+from fedkg.jobs.comparison.paired_test import (
+    T_QUANTILES,
+    compare_pairs,
+    describe_setting_differences,
+    mean_interval,
+)
 from fedkg.jobs.comparison.site_spread import describe_local_training, spread_over_sites
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedkg
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.evaluation import evaluate
 from fedkg.evaluation import knowledge_on_table as chunks
 from fedkg.knowledge import agreement, allowed_classes, allowed_interval, predictions

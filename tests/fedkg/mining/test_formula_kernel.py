@@ -33,12 +33,17 @@ from fedkg.pack.formulas import (
     Implies,
     Initially,
     Known,
+    Negate,
     Not,
     Or,
+    Param,
+    Product,
+    Slot,
+    Sum,
     Temporal,
+    Term,
     Until,
 )
-from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
 
 STEPS, CLIENTS, SAMPLES = 7, 3, 2
 TARGET = 3

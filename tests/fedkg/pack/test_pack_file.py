@@ -35,7 +35,7 @@ from fedkg.pack import (
     read_pack,
     save,
 )
-from fedkg.pack.terms import Call
+from fedkg.pack.formulas import Call
 
 
 def equal(left: Pack, right: Pack) -> bool:

@@ -14,7 +14,7 @@ from strategies import formulas
 from tries import tries
 
 from fedkg.pack import Formula
-from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
+from fedkg.pack.formulas import ROWS, Renumbering, indices, renumbered
 
 
 def moved(formula: Formula, by: int) -> Formula:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
-from fedkg_compiler.analysis.bound_row_table import Keys, RowTable
+from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.z3_formulas import NOW, TooLarge, number_of
 from fedkg_compiler.analysis.z3_solver import Solver

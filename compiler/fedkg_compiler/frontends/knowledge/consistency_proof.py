@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fedkg.pack import Pack
+from fedkg.pack.formulas import is_temporal
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg.pack.walk import is_temporal
 from fedkg_compiler.analysis import Budget
-from fedkg_compiler.analysis.bound_row_table import RowTable
+from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.frontends.knowledge.clause_rows import ClauseRow, Verdict
 from fedkg_compiler.frontends.knowledge.contradictions import contradictions

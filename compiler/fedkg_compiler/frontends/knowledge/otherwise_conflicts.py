@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from fedkg.pack.walk import ROWS
+from fedkg.pack.formulas import ROWS
 from fedkg_compiler.ir import BoundRows, Codes, Rows
 
 Keys = tuple[tuple[str, str], ...]

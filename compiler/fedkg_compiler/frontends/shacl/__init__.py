@@ -78,7 +78,7 @@ def bind_shapes(
         return found, []
     from fedkg_compiler.diagnostics.record import Span
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder
-    from fedkg_compiler.frontends.shacl.read import read_shapes
+    from fedkg_compiler.frontends.shacl.model import read_shapes
 
     binders: list[ShapesBinder] = []
     with quiet():

@@ -1,9 +1,13 @@
 """Binds the shapes of one file: each constraint component becomes bank rows, is decided on the
 graph, is off, or is rejected.
+
+The focus nodes of a shape are nodes of the graph, and with `rows are CLASS` the table row itself
+(SHACL, section 2.1.3).
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,33 +21,27 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.focus import (
-    Focus,
-    TargetQueries,
-    focus_nodes,
-    focus_term,
-    rdf_term,
-    said_of,
-)
-from fedkg_compiler.frontends.shacl.focus_node_columns import Observer, Row
+from fedkg_compiler.frontends.shacl.focus_node_columns import ROW, Observer, Row, Value
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
     SHAPE_VALUED,
     Constraint,
     Shape,
     ShapesFile,
+    Target,
     part_name,
     path_text,
+    said_of,
     shape_name,
     shape_path,
 )
-from fedkg_compiler.frontends.shacl.parameters import SPACE
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
 from fedkg_compiler.frontends.shacl.queries import conditional
-from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
     Has,
+    Observed,
     Piece,
     Refused,
     Writer,
@@ -60,7 +58,7 @@ from fedkg_compiler.frontends.shacl.unknown_terms import Words
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.graph_terms import Iri, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.ir import (
     NO_CONSTRAINTS,
@@ -72,6 +70,126 @@ from fedkg_compiler.ir import (
     Refusal,
     placement_of,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """A focus node of a component: what a row is about, the node itself, and values that must be
+    there for it to be one.
+    """
+
+    root: Node | Row
+    node: Value
+    given: tuple[Observed, ...] = ()
+    unless: tuple[BoundRows, ...] = ()
+    """Rows that all hold if the table makes the node not a focus node (the target's query reads the
+    table); () if it always is one."""
+
+    @property
+    def depends(self) -> bool:
+        """Whether the table says if it is a focus node."""
+        return bool(self.given or self.unless)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQueries:
+    """Asks queries of targets that read the table."""
+
+    partial: Partial
+    observer: Observer
+    span: Span
+
+    def foci(self, target: Target) -> list[Focus]:
+        """The entities with columns, and the table row, that may be focus nodes.
+
+        Raises ValueError if the query cannot be split.
+        """
+        if re.search(r"[?$]this\b", target.select) is None:
+            raise ValueError("it does not select ?this")
+        record = RuleRecord(name="target", file="", line=1)
+        found: list[Focus] = []
+        rows = [] if self.observer.sources.names.rows_class is None else [ROW]
+        for node in (*self.observer.keyed(), *rows):
+            if not isinstance(node, URIRef | Row):
+                continue
+            try:
+                asked = self.partial.queries.target(target.select, node, record, self.span)
+            except SparqlProblem as problem:
+                raise ValueError(str(problem)) from problem
+            if asked.violations:
+                found.append(Focus(node, node))
+            elif asked.rows:
+                found.append(Focus(node, node, (), asked.rows))
+        return found
+
+
+def focus_nodes(
+    shape: Shape, data: Data, observer: Observer, asked: TargetQueries
+) -> tuple[list[Focus], list[str]]:
+    """The focus nodes of a shape, each once, and what is wrong with its targets: sentences."""
+    found: dict[Focus, None] = {}
+    wrong: list[str] = []
+    for target in shape.targets:
+        if target.kind == "unknown":
+            wrong.append("is of no known kind")
+            continue
+        try:
+            if target.kind == "sparql" and asked.partial.queries.is_table_read(target.select, {}):
+                found.update(dict.fromkeys(asked.foci(target)))
+                continue
+            found.update(
+                dict.fromkeys(
+                    Focus(node, node) for node in sorted(data.target_nodes(target), key=str)
+                )
+            )
+        except ValueError as error:
+            wrong.append(f"cannot be asked: {error}")
+        found.update(dict.fromkeys(_observed(target, data, observer)))
+    return list(found), wrong
+
+
+def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
+    """Those for which the table counts: table rows, and subjects and values of an observed property
+    where it has one.
+    """
+    rows = observer.sources.names.rows_class
+    if target.kind == "class":
+        return (
+            [Focus(ROW, ROW)]
+            if rows is not None and target.value in data.superclasses(URIRef(rows))
+            else []
+        )
+    if (
+        target.kind not in ("subjects", "objects")
+        or not isinstance(target.value, URIRef)
+        or not observer.is_observed(target.value)
+    ):
+        return []
+    subjects: list[Node | Row] = [*observer.keyed(), *([ROW] if rows is not None else [])]
+    if target.kind == "objects":
+        return [
+            Focus(node, value, (value,))
+            for node in subjects
+            for value in observer.values(target.value, node)
+        ]
+    return [
+        Focus(node, node, values[:1])
+        for node in subjects
+        if (values := observer.values(target.value, node))
+    ]
+
+
+def focus_term(focus: Focus) -> Node:
+    """A focus node as a term; a text for the table row."""
+    return Literal("every table row") if isinstance(focus.root, Row) else focus.root
+
+
+def rdf_term(term: Answer) -> Node:
+    """An answer of a query as a term; a text for the table row."""
+    if term is None:
+        return Literal("every table row")
+    return URIRef(term.value) if isinstance(term, Iri) else Literal(term.lexical)
+
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""
@@ -131,7 +249,7 @@ class ShapesBinder:
         self.observer = Observer(sources, self.data, shapes)
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
-        self.words = Words(shapes, sources, self.data, self.observer, self.partial.queries)
+        self.words = Words(shapes, sources, self.data, self.observer, self.partial)
         self.reported: set[Node] = set()
         self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
@@ -200,7 +318,7 @@ class ShapesBinder:
     # focus nodes
 
     def _foci(self, shape: Shape) -> list[Focus]:
-        asked = TargetQueries(self.partial.queries, self.observer, self._span(shape.line))
+        asked = TargetQueries(self.partial, self.observer, self._span(shape.line))
         found, wrong = focus_nodes(shape, self.data, self.observer, asked)
         for sentence in wrong:
             message = f"the target of {shape_name(shape)} {sentence}"
@@ -479,8 +597,8 @@ class ShapesBinder:
         """Whether validation of the graph cannot decide a component: it reads the table, or its
         query names a graph.
         """
-        return self.partial.touches(shape, constraint) or self.partial.queries.names_graph(
-            shape, constraint
+        return self.partial.touches(shape, constraint) or (
+            constraint.is_query and self.partial.queries.names_graph(shape, constraint)
         )
 
     def _about_rows(self, part: Part) -> bool:
@@ -513,7 +631,7 @@ class ShapesBinder:
                 left_out,
                 focus_nodes,
                 self.sources.graph.store,
-                self.partial.queries.known,
+                self.sources.graph.vocabulary.prefixes,
             )
         except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too

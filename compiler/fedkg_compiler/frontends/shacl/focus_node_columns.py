@@ -27,13 +27,13 @@ from fedkg_compiler.frontends.shacl.model import (
     Constraint,
     Inverse,
     Path,
+    PathSequence,
     Repeat,
-    Sequence,
     Shape,
     ShapesFile,
     Step,
+    items,
 )
-from fedkg_compiler.frontends.shacl.parameters import items
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, QUDT, SOSA
@@ -392,7 +392,7 @@ def _last(path: Path) -> Iterator[URIRef]:
     match path:
         case Step():
             yield path.property
-        case Sequence():
+        case PathSequence():
             yield from _last(path.paths[-1])
         case Alternative():
             for part in path.paths:

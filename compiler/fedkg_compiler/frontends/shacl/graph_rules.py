@@ -23,10 +23,8 @@ from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
 from fedkg_compiler.frontends.shacl.focus_queries import iris_of
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SPACE
-from fedkg_compiler.frontends.shacl.rdflib_graphs import behind_rdflib, memory_graph
-from fedkg_compiler.frontends.shacl.read import shapes_of
+from fedkg_compiler.frontends.shacl.model import ShapesFile, shapes_of
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, behind_rdflib, memory_graph
 from fedkg_compiler.frontends.shacl.shapes_text import JoinedTexts
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.rdf_reader import Document, read_file

@@ -28,10 +28,8 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
     predicate_variables,
     triple_to_store,
 )
-from fedkg_compiler.frontends.shacl.model import Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SH, items
-from fedkg_compiler.frontends.shacl.rdflib_graphs import Terms
-from fedkg_compiler.frontends.shacl.read import declared_prefixes
+from fedkg_compiler.frontends.shacl.model import Shape, ShapesFile, declared_prefixes, items
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, Terms
 from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 

@@ -11,6 +11,7 @@ Source: SHACL (W3C 2017), sections 2 and 4. Over the graph alone it is a plain v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
@@ -37,6 +38,7 @@ from fedkg_compiler.frontends.shacl.model import (
     Constraint,
     Inverse,
     Path,
+    PathSequence,
     Repeat,
     Shape,
     ShapesFile,
@@ -44,7 +46,6 @@ from fedkg_compiler.frontends.shacl.model import (
     path_text,
     steps_in,
 )
-from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
 from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     MOST,
@@ -457,9 +458,13 @@ class Partial:
     def __init__(self, shapes: ShapesFile, data: Data, observer: Observer) -> None:
         self.shapes, self.data, self.observer = shapes, data, observer
         self.judge = Judge(data, observer)
-        self.queries = Queries(shapes, observer.sources, observer.is_observed)
         self._touching: dict[tuple[Node, int], bool] = {}
         self._looking: set[Node] = set()
+
+    @cached_property
+    def queries(self) -> Queries:
+        """The queries of the file; most files of shapes have none."""
+        return Queries(self.shapes, self.observer.sources, self.observer.is_observed)
 
     # which parts need the table
 

@@ -24,7 +24,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Asked, asked, with_variable_as
 from fedkg_compiler.frontends.shacl.focus_node_columns import Row, Value
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SH
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed, Refused
 from fedkg_compiler.frontends.shacl.validation_report import path_sparql
 from fedkg_compiler.frontends.sparql.prebound_variables import (

@@ -6,12 +6,29 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import pyoxigraph as ox
-from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.paths import Path as RdflibPath
 from rdflib.term import Node
 from typing_extensions import override
 
-from fedkg_compiler.frontends.shacl.parameters import SH, SPACE
+SPACE = "http://www.w3.org/ns/shacl#"
+
+
+class _Vocabulary(Namespace):
+    """A namespace that makes each of its terms once; a large file asks for them very often."""
+
+    @override
+    def __getattr__(self, name: str) -> URIRef:
+        term: URIRef = super().__getattr__(name)
+        setattr(self, name, term)  # found before `__getattr__` the next time
+        return term
+
+    @override
+    def __getitem__(self, name: str) -> URIRef:  # type: ignore[override]
+        return self.__dict__.get(name) or self.__getattr__(name)
+
+
+SH = _Vocabulary(SPACE)
 
 _OFTEN = {str(term): term for term in (RDF.type, RDF.first, RDF.rest, RDF.nil, RDFS.subClassOf)}
 """Properties that are asked for very often."""

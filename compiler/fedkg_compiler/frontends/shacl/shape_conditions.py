@@ -39,7 +39,7 @@ from fedkg.pack import (
     Term,
 )
 from fedkg.pack.contract import TRUTHS
-from fedkg.pack.walk import ROWS, Renumbering, renumbered
+from fedkg.pack.formulas import ROWS, Renumbering, renumbered
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span

@@ -74,7 +74,7 @@ def restore_record(kind: type, values: Sequence[object]) -> object:
 
 
 _RECORDS = (
-    *(model.Step, model.Inverse, model.Sequence, model.Alternative, model.Repeat),
+    *(model.Step, model.Inverse, model.PathSequence, model.Alternative, model.Repeat),
     *(model.Target, model.Constraint, model.Shape, inference_rules.Rule),
 )
 

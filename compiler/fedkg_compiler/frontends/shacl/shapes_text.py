@@ -10,7 +10,7 @@ from rdflib.term import Node
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.shacl.model import ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SPACE
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE
 from fedkg_compiler.frontends.shacl.validation_report import Place
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.spans import point

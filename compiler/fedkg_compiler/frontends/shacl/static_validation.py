@@ -11,8 +11,7 @@ from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile, Step
-from fedkg_compiler.frontends.shacl.parameters import SH
-from fedkg_compiler.frontends.shacl.rdflib_graphs import memory_graph
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, memory_graph
 from fedkg_compiler.frontends.shacl.validation_report import Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.standard_vocabularies import FKG

@@ -19,7 +19,6 @@ from fedkg_compiler.frontends.fkg.binding.column_triples import (
     facts_of_sensor,
 )
 from fedkg_compiler.frontends.shacl.bind import Part, ShapesBinder
-from fedkg_compiler.frontends.shacl.focus import said_of
 from fedkg_compiler.frontends.shacl.focus_node_columns import PASSING
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
@@ -27,10 +26,11 @@ from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Constraint,
     Path,
-    Sequence,
+    PathSequence,
     Shape,
     Step,
     Target,
+    said_of,
     shape_name,
     shape_path,
 )
@@ -213,7 +213,7 @@ class _Facts:
         match path:
             case Step() if self.observer.is_observed(path.property) or path.property in PASSING:
                 return [((), path.property)]
-            case Sequence():
+            case PathSequence():
                 found: list[tuple[tuple[Path, ...], URIRef | None]] = []
                 for parts in product(*(self._ways(part) for part in path.paths)):
                     steps: tuple[Path, ...] = ()

@@ -12,10 +12,8 @@ from rdflib.term import Node
 
 from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.shacl.focus import said_of
-from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile
-from fedkg_compiler.frontends.shacl.parameters import SH
-from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph
+from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile, said_of
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,

@@ -19,6 +19,7 @@ from fedkg_compiler.frontends.shacl.constraint_query_analysis import asked_prope
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.frontends.shacl.model import (
+    KNOWN,
     PAIRS,
     SHAPE_VALUED,
     Constraint,
@@ -32,8 +33,8 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_path,
     steps_in,
 )
-from fedkg_compiler.frontends.shacl.parameters import KNOWN, SPACE
-from fedkg_compiler.frontends.shacl.queries import Queries
+from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
@@ -66,10 +67,10 @@ class Words:
     """Check the names in one shapes file against the graph, the ontologies and the contract."""
 
     def __init__(
-        self, shapes: ShapesFile, sources: Sources, data: Data, observer: Observer, queries: Queries
+        self, shapes: ShapesFile, sources: Sources, data: Data, observer: Observer, partial: Partial
     ) -> None:
         assert sources.graph is not None
-        self.shapes, self.data, self.observer, self.queries = shapes, data, observer, queries
+        self.shapes, self.data, self.observer, self.partial = shapes, data, observer, partial
         self.problems, self.vocabulary = sources.problems, sources.graph.vocabulary
         rows = sources.names.rows_class
         self.rows = set() if rows is None else data.superclasses(URIRef(rows))
@@ -354,7 +355,7 @@ class Words:
                         if isinstance(value, URIRef)
                     )
                 if constraint.name == "sparql" and not constraint.deactivated:
-                    found = asked_properties(self.queries, shape, constraint)
+                    found = asked_properties(self.partial.queries, shape, constraint)
                     yield from ((shape, value, "the query", absent) for value, absent in found)
             for target in shape.targets:
                 if target.kind in ("subjects", "objects") and isinstance(target.value, URIRef):
@@ -437,7 +438,7 @@ class Words:
         self.problems.warning("FKG318", place, message, advice)
 
     def _tell_variables(self, shape: Shape, constraint: Constraint) -> None:
-        for name, bound in unbound(self.queries, shape, constraint):
+        for name, bound in unbound(self.partial.queries, shape, constraint):
             lines = self.shapes.text.split("\n")
             found = (
                 (number, place)

@@ -17,13 +17,13 @@ from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Inverse,
     Path,
+    PathSequence,
     Repeat,
     ShapesFile,
     Step,
     path_text,
 )
-from fedkg_compiler.frontends.shacl.model import Sequence as PathSequence
-from fedkg_compiler.frontends.shacl.parameters import SH
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH
 from fedkg_compiler.graph.graph_terms import local_name
 
 Format = OneOf["turtle", "json-ld", "n-triples"]

@@ -34,10 +34,16 @@ from fedkg_compiler.frontends.shacl.focus_queries import (
     with_constant,
     with_members,
 )
-from fedkg_compiler.frontends.shacl.model import Constraint, Path, Shape, ShapesFile, Step
-from fedkg_compiler.frontends.shacl.parameters import SH, items
-from fedkg_compiler.frontends.shacl.rdflib_graphs import IndexedGraph, to_rdflib
-from fedkg_compiler.frontends.shacl.read import read_path
+from fedkg_compiler.frontends.shacl.model import (
+    Constraint,
+    Path,
+    Shape,
+    ShapesFile,
+    Step,
+    items,
+    read_path,
+)
+from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph, to_rdflib
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test
 from fedkg_compiler.frontends.shacl.validation_report import (
     Result,

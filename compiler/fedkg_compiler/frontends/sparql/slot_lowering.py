@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fedkg.pack import CategoryIs, Not, Slot, Term
-from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.formulas import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.formulas.formula_algebra import Truth

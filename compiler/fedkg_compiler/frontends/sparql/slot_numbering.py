@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fedkg.pack import Formula
-from fedkg.pack.walk import ROWS, Renumbering, renumbered
+from fedkg.pack.formulas import ROWS, Renumbering, renumbered
 from fedkg_compiler.ir import MemberRows, Rows
 
 

@@ -13,8 +13,7 @@ from fedkg_compiler.graph.alignment.alignment_terms import gather
 from fedkg_compiler.graph.alignment.b2mml import b2mml_alignments
 from fedkg_compiler.graph.alignment.mappings import PREDICATES
 from fedkg_compiler.graph.alignment.suggest import Proposal, propose
-from fedkg_compiler.graph.catalog import Catalog, load_catalog
-from fedkg_compiler.graph.ontology_files import our_file
+from fedkg_compiler.graph.catalog import Catalog, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 
 

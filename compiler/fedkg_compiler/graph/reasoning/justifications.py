@@ -29,8 +29,7 @@ from fedkg_compiler.graph.reasoning.facts import (
     partners,
     split,
 )
-from fedkg_compiler.graph.reasoning.fixpoint import close
-from fedkg_compiler.graph.reasoning.matching import bound, satisfies
+from fedkg_compiler.graph.reasoning.fixpoint import bound, close, satisfies
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     CELL,
     FIRST,

@@ -5,8 +5,7 @@ Of a graph without a text it stores whether they occur.
 
 from __future__ import annotations
 
-from fedkg_compiler.graph.alignment.mappings import MARK, SSSOM_MARK
-from fedkg_compiler.graph.schema_org_spellings import NEWER, OLDER
+from fedkg_compiler.graph.alignment.mappings import MARK, NEWER, OLDER, SSSOM_MARK
 from fedkg_compiler.graph.standard_vocabularies import FKG
 
 MARKS = (OLDER, NEWER, FKG + MARK, SSSOM_MARK)

@@ -6,15 +6,17 @@ They are stored by what they were made of, and a damaged cache never causes an e
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import axioms as ax
 import pyoxigraph as ox
 import pytest
 
 from fedkg_compiler.graph import binary_relations
+from fedkg_compiler.graph import closure as closures
 from fedkg_compiler.graph.closure import closure, follows
-from fedkg_compiler.graph.reasoning import closure_cache
-from fedkg_compiler.graph.reasoning.facts import TooLarge
+from fedkg_compiler.graph.reasoning.facts import Facts, TooLarge
+from fedkg_compiler.graph.reasoning.fixpoint import close
 
 SPOKEN = [
     ax.listed("_:k0", "intersectionOf", [ax.CLASSES[1], ax.CLASSES[2]]),
@@ -37,8 +39,8 @@ PLANT = ax.quads_of(
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(closure_cache, "WORTH", 1)
-    monkeypatch.setattr(closure_cache, "_memory", {})
+    monkeypatch.setattr(closures, "WORTH", 1)
+    monkeypatch.setattr(closures, "_memory", {})
     return tmp_path / "fedkg" / "closures"
 
 
@@ -52,15 +54,23 @@ def test_it_is_the_same_from_the_rules_from_memory_and_from_disk(cache: Path) ->
     assert added([], "") == {*map(str, follows(PLANT))}
     assert len([*cache.iterdir()]) == 1
     assert added(BASE, "one") == whole
-    closure_cache._memory.clear()
+    closures._memory.clear()
     assert added(BASE, "one") == whole
 
 
 def test_what_was_read_is_not_closed_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     added(BASE, "one")
-    closure_cache._memory.clear()
-    monkeypatch.setattr(closure_cache, "close", None)
-    assert added(BASE, "one") == {*map(str, follows([*BASE, *PLANT]))}
+    closures._memory.clear()
+    expected = {*map(str, follows([*BASE, *PLANT]))}
+    calls: list[int] = []
+
+    def count_calls(facts: Facts, *arguments: Any, **options: Any) -> None:
+        calls.append(1)
+        close(facts, *arguments, **options)
+
+    monkeypatch.setattr(closures, "close", count_calls)
+    assert added(BASE, "one") == expected
+    assert len(calls) == 1, "only the user's triples are closed"
     assert cache.is_dir()
 
 
@@ -70,15 +80,15 @@ def test_a_damaged_entry_is_closed_again(damage: bytes | None, cache: Path) -> N
     (entry,) = cache.iterdir()
     body = entry.read_bytes()
     entry.write_bytes(body[: len(body) // 2] if damage is None else damage)
-    closure_cache._memory.clear()
+    closures._memory.clear()
     assert added(BASE, "one") == before
     assert entry.read_bytes() == body
 
 
 def test_the_oldest_go_and_no_part_stays(cache: Path) -> None:
-    for key in range(closure_cache.MOST + 3):
+    for key in range(closures.MOST + 3):
         added(BASE, str(key))
-    assert len([*cache.iterdir()]) == closure_cache.MOST
+    assert len([*cache.iterdir()]) == closures.MOST
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(

@@ -14,11 +14,10 @@ from fedkg.pack.inference_records import Direction, Inference, MinedParameter
 from fedkg_compiler.diagnostics.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
-from fedkg_compiler.formulas.intervals import declared_spans, interval
+from fedkg_compiler.formulas.formula_algebra import declared_spans, interval
 from fedkg_compiler.formulas.relaxation_direction import direction, slope
-from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
-from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
+from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Environment,
     Mined,

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedkg.pack import Formula, Slot, atoms, subterms
 from fedkg_compiler.frontends.fkg.binding.arithmetic import compare, term_of
-from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
 from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Monotone
 from fedkg_compiler.ir import BookView
@@ -24,10 +23,10 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
     higher.
     """
     view = _previous(node, scope) if node.feature is None else _raised(node, node.feature, scope)
-    here = bind(node.subject, scope)
+    here = scope.bind_value(node.subject, scope)
     if here is None or view is None:
         return None
-    there = bind(node.subject, replace(scope, view=view))
+    there = scope.bind_value(node.subject, replace(scope, view=view))
     if there is None:
         return None
     if isinstance(here, Fixed) or isinstance(there, Fixed):

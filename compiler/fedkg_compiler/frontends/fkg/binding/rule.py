@@ -14,9 +14,8 @@ import numpy as np
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.problems import Problems
-from fedkg_compiler.frontends.fkg.binding.condition_binder import condition
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
-from fedkg_compiler.frontends.fkg.binding.expression_binder import bind
+from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.frontends.fkg.binding.scope import (

@@ -13,7 +13,7 @@ import numpy as np
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or
 from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
-from fedkg.pack.walk import everywhere
+from fedkg.pack.formulas import everywhere
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Scope, in_time
 from fedkg_compiler.frontends.fkg.binding.templates import LARGEST

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Choose, Formula, Term
-from fedkg.pack.terms import Lag, WindowReduce
+from fedkg.pack.formulas import Lag, WindowReduce
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit
 from fedkg_compiler.frontends.fkg.binding.aggregates import ELSEWHERE
