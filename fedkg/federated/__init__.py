@@ -7,6 +7,7 @@ from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
 from fedkg.federated.client.task_losses import (
     LOSSES,
     BinaryCrossEntropy,
+    CoxLoss,
     CrossEntropy,
     KnownSquaredError,
     SquaredError,
@@ -26,6 +27,7 @@ __all__ = [
     "LOSSES",
     "Algorithm",
     "BinaryCrossEntropy",
+    "CoxLoss",
     "Choice",
     "Clients",
     "CrossEntropy",

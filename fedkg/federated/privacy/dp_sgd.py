@@ -18,6 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
+from fedkg.federated.client.task_losses import CoxLoss
 from fedkg.federated.privacy.update_noise import add_system_noise
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.kernels.training.random_normal_kernels import SITE
@@ -70,6 +71,12 @@ class ClippedGradient:
         self, step: Step, terms: tuple[Term, ...]
     ) -> tuple[Tensor, Mapping[str, Gradient]]:
         """See `Differentiation`."""
+        if isinstance(step.loss, CoxLoss):
+            raise JobError(
+                "gradients cannot be clipped by sample: the Cox loss of a sample depends on all "
+                "samples of its minibatch",
+                help="protect clients (`unit: client`), or use another loss",
+            )
         inside, outside = parted(terms)
         answered = tuple(term for term in inside if isinstance(term, OutputTerm))
         if (
