@@ -225,7 +225,7 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _NoiseOfSamples(Noise):
     """The randomness of a minibatch with its samples as clients: sample b of client c has the same
     values as in the minibatch.
@@ -268,7 +268,9 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
     if step.noise is not None:
         places = torch.arange(here.start, here.stop, device=step.noise.keys.device)
         keys = fold(step.noise.keys.unsqueeze(1), places).flatten()
-        noise = _NoiseOfSamples(keys, step.noise.step, step.noise, here.start, count)
+        noise = _NoiseOfSamples(
+            keys, step.noise.step, own=step.noise, first=here.start, count=count
+        )
     with torch.enable_grad():
         leaves: Params = {
             name: shown(value.detach()).requires_grad_() for name, value in step.params.items()
