@@ -1,6 +1,6 @@
 """DC3's quadratic programs: a hard constraint layer beside the published results.
 
-    python benchmarks/third_party_dc3.py [--epochs 50] [--seeds 3] [--variables 100] [--write]
+    python benchmarks/third_party_dc3.py [--epochs 6] [--seeds 3] [--variables 100] [--write]
 
 Donti, Rolnick and Kolter (ICLR 2021): minimise ``y Q y / 2 + p y`` subject to ``A y = x`` and
 ``G y <= h``, with 100 variables, 50 equations and 50 inequalities. The numbers are drawn again by
@@ -136,7 +136,7 @@ def measure(family: Family, y: Tensor, x: Tensor, seconds: float) -> dict[str, f
 def main() -> None:
     """Measure, print the table, and print the rows as JSON in the last line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--variables", type=int, default=100)
     parser.add_argument("--write", action="store_true", help="store the table for the page")

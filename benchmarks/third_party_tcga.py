@@ -38,10 +38,10 @@ from fedkg.federated.metrics import concordant_pairs
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.comparison.mean_interval import mean_interval
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.initial_files import reopen_run
 from fedkg.jobs.samples.site_summary import TEST
+from fedkg.jobs.training import deployed_models
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Path(os.environ.get("FEDKG_SHARED", ROOT / "shared")) / "external/tcga-brca"

@@ -7,7 +7,6 @@ between markers. A test compares both.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,11 @@ def save_section(name: str, section: Mapping[str, Any]) -> None:
 def insert_tables(page: str, sections: Mapping[str, Any]) -> str:
     """The page with the tables of all sections between their markers. `Any`: JSON."""
     for name, section in sections.items():
-        begin, end = f"<!-- table: {name} -->", "<!-- end of table -->"
+        before, begin, rest = page.partition(f"<!-- table: {name} -->")
+        _, end, after = rest.partition("<!-- end of table -->")
         table = format_table(section["columns"], section["rows"])
-        page = re.sub(
-            f"{begin}.*?{end}", lambda _, t=table: f"{begin}\n\n{t}\n\n{end}", page, flags=re.DOTALL
-        )
+        if begin and end:
+            page = f"{before}{begin}\n\n{table}\n\n{end}{after}"
     return page
 
 

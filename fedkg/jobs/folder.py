@@ -78,7 +78,17 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
-        *("f1", "precision", "recall", "accuracy", "rmse", "mse", "concordance", "loss", "violation"),
+        *(
+            "f1",
+            "precision",
+            "recall",
+            "accuracy",
+            "rmse",
+            "mse",
+            "concordance",
+            "loss",
+            "violation",
+        ),
         *("violated", "evaluations"),
     ),
     "rules.csv": (

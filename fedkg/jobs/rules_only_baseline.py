@@ -83,7 +83,9 @@ def merge_controls(task: Task, each: Sequence[ControlSums]) -> RulesAlone:
         figure=figures.get(MEASURES[task].name, math.nan),
         determined=sum(one.determined for one in each),
         rows=sum(one.rows for one in each),
-        elsewhere={"regression": MEAN, "forecast": PERSISTENCE, "survival": EQUAL}.get(task, MAJORITY),
+        elsewhere={"regression": MEAN, "forecast": PERSISTENCE, "survival": EQUAL}.get(
+            task, MAJORITY
+        ),
     )
 
 

@@ -97,8 +97,11 @@ def load_tcga_brca(path: str | Path, seed: int, size: int | None) -> DataSet:
     """
     root = Path(path)
     table, split = (
-        list(csv.reader(read_decompressed(find_files(root, [name], "TCGA-BRCA")[0]).decode()
-                        .splitlines()))
+        list(
+            csv.reader(
+                read_decompressed(find_files(root, [name], "TCGA-BRCA")[0]).decode().splitlines()
+            )
+        )
         for name in ("brca.csv", "train_test_split.csv")
     )
     header = table[0] if table else []

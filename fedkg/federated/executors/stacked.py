@@ -229,9 +229,7 @@ def _steps(
             y=y[place],
             share=None if shares is None or batches.full[count] else shares[place],
             noise=Noise(
-                noise_keys,
-                count,
-                None if batches.full[count] else batches.valid[count, :active],
+                noise_keys, count, None if batches.full[count] else batches.valid[count, :active]
             ),
             clients=clients,
             start=begun,

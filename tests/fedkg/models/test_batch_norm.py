@@ -22,9 +22,7 @@ SIZES = (7, 5, 12)
 
 def network() -> nn.Module:
     # without a first bias: it has no gradient before a normalisation, and Adam amplifies rounding
-    return nn.Sequential(
-        nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)
-    )
+    return nn.Sequential(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
 
 
 def images() -> nn.Module:
@@ -78,9 +76,7 @@ def fedavg_in_pytorch(task: Problem, rounds: int, steps: int) -> dict[str, Tenso
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 @pytest.mark.parametrize(("build", "sample"), [(network, (3,)), (images, (1, 3, 3))])
-def test_rounds_are_those_of_pytorch(
-    executor: str, build: object, sample: tuple[int, ...]
-) -> None:
+def test_rounds_are_those_of_pytorch(executor: str, build: object, sample: tuple[int, ...]) -> None:
     task = problem(build, sample)
     state = last(task, fedavg(), settings(executor=executor))
     for name, value in fedavg_in_pytorch(task, 2, 3).items():
@@ -96,7 +92,11 @@ def test_executors_agree_on_minibatches_with_padding(algorithm: Algorithm) -> No
             {"executor": "stacked"},
             {"executor": "stacked", "chunk": 1},
             {"executor": "sequential"},
-            *([{"executor": "processes", "workers": 1}] if isinstance(algorithm.local, Adam) else []),
+            *(
+                [{"executor": "processes", "workers": 1}]
+                if isinstance(algorithm.local, Adam)
+                else []
+            ),
         )
     ]
     for other in states[1:]:
@@ -143,7 +143,7 @@ def test_privacy_rejects_statistics(unit: str) -> None:
     chosen = settings()
     protection = Protection(unit=unit, clip=1.0, noise=1.0, delta=1e-5)  # type: ignore[arg-type]
     algorithm = protected(fedavg(), protection, SIZES, chosen)
-    with pytest.raises(JobError, match="privacy does not cover statistics(.|\n)*GroupNorm"):
+    with pytest.raises(JobError, match=r"privacy does not cover statistics(.|\n)*GroupNorm"):
         last(problem(), algorithm, chosen)
 
 
