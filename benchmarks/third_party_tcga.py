@@ -128,7 +128,9 @@ def read_published(folder: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for path in sorted(folder.glob("published_seed*.csv")):
         alone = []
-        for line in csv.DictReader(path.open(encoding="utf-8")):
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        for line in lines:
             if line["Test"] != "Pooled Test":
                 continue
             if line["Method"].startswith("Local "):
