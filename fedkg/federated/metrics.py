@@ -107,7 +107,7 @@ def concordant_pairs(risk: Tensor, time: Tensor, event: Tensor) -> tuple[int, fl
     """
     comparable, concordant = 0, 0.0
     step = max(1, PAIRS_AT_ONCE // max(1, len(time)))
-    for events in torch.nonzero(event > 0).flatten().split(step):
+    for events in torch.split(torch.nonzero(event > 0).flatten(), step):
         when, score = time[events][:, None], risk[events][:, None]
         pairs = (time > when) | ((time == when) & ~(event > 0))
         comparable += int(pairs.sum())

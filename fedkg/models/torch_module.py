@@ -304,12 +304,14 @@ def _called(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The answer of the module, and its running statistics after these samples in training."""
     observed: dict[str, Tensor] = {}
-    tokens = _KEY.set(key), _VALID.set(valid), _OBSERVED.set(observed)
+    key_token, valid_token = _KEY.set(key), _VALID.set(valid)
+    observed_token = _OBSERVED.set(observed)
     try:
         answer: Tensor = functional_call(module, params, (x,))
     finally:
-        for variable, token in zip((_KEY, _VALID, _OBSERVED), tokens, strict=True):
-            variable.reset(token)
+        _KEY.reset(key_token)
+        _VALID.reset(valid_token)
+        _OBSERVED.reset(observed_token)
     return answer, observed
 
 

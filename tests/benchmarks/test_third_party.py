@@ -82,7 +82,10 @@ def test_a_projection_solves_the_quadratic_programs(load: Any) -> None:
             method="SLSQP",
             constraints=[
                 {"type": "eq", "fun": lambda v, r=right: family.equations.numpy() @ v - r.numpy()},
-                {"type": "ineq", "fun": lambda v: family.ends.numpy() - family.inequalities.numpy() @ v},
+                {
+                    "type": "ineq",
+                    "fun": lambda v: family.ends.numpy() - family.inequalities.numpy() @ v,
+                },
             ],
             options={"ftol": 1e-12, "maxiter": 500},
         )  # fmt: skip
