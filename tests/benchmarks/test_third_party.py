@@ -76,18 +76,16 @@ def test_a_projection_solves_the_quadratic_programs(load: Any) -> None:
     x = family.right[:2]
     y = module.solve(family, x)
     for found, right in zip(y, x, strict=True):
+        bounds: list[Any] = [
+            optimize.LinearConstraint(family.equations.numpy(), right.numpy(), right.numpy()),
+            optimize.LinearConstraint(family.inequalities.numpy(), -np.inf, family.ends.numpy()),
+        ]
+
+        def objective(v: np.ndarray) -> float:
+            return float(family.objective(torch.from_numpy(v)))
+
         reference = optimize.minimize(
-            lambda v: float(family.objective(torch.from_numpy(v))),
-            np.zeros(6),
-            method="SLSQP",
-            constraints=[
-                {"type": "eq", "fun": lambda v, r=right: family.equations.numpy() @ v - r.numpy()},
-                {
-                    "type": "ineq",
-                    "fun": lambda v: family.ends.numpy() - family.inequalities.numpy() @ v,
-                },
-            ],
-            options={"ftol": 1e-12, "maxiter": 500},
-        )  # fmt: skip
+            objective, np.zeros(6), method="SLSQP", constraints=bounds, tol=1e-12
+        )
         assert float(family.objective(found)) == pytest.approx(reference.fun, abs=1e-6)
     assert max(family.violations(y, x)) < 1e-9

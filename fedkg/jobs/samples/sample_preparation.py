@@ -505,7 +505,7 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
     """
     if data.task in ("classes", "forecast"):
         return data
-    known: NDArray[np.bool_] = ~np.isnan(data.y.reshape(data.samples, -1)).any(axis=1)
+    known = ~np.asarray(np.isnan(data.y.reshape(data.samples, -1)).any(axis=1))
     if (
         data.task == "detection"
         and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size
