@@ -79,6 +79,9 @@ QUICK: dict[str, str] = {
     "client_scoring": "--repeats 9",
     "nearest_trace": "--repeats 3",
     "temporal_robustness": "--repeats 3",
+    "third_party_dc3": "--epochs 1 --seeds 1",
+    "third_party_open_fdd": "",
+    "third_party_tcga": "--seeds 2",
 }
 """Arguments of each benchmark with few turns: about 20 minutes in all on two quiet cores."""
 SMOKE: dict[str, str] = {
@@ -123,6 +126,9 @@ SMOKE: dict[str, str] = {
     "client_scoring": "--rows 120 --probe 64 --clients 5 --repeats 2",
     "nearest_trace": "--traces 200 --repeats 1 --programs 1",
     "temporal_robustness": "--repeats 1 --rows 60",
+    "third_party_dc3": "--epochs 1 --seeds 1 --variables 20",
+    "third_party_open_fdd": "",
+    "third_party_tcga": "--seeds 1 --rounds 1",
 }
 """Arguments that make each benchmark tiny."""
 SETTINGS: dict[str, dict[str, str]] = {"full": {}, "quick": QUICK, "smoke": SMOKE}

@@ -7,6 +7,7 @@ from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
 from fedkg.federated.client.task_losses import (
     LOSSES,
     BinaryCrossEntropy,
+    CoxLoss,
     CrossEntropy,
     KnownSquaredError,
     SquaredError,
@@ -28,6 +29,7 @@ __all__ = [
     "BinaryCrossEntropy",
     "Choice",
     "Clients",
+    "CoxLoss",
     "CrossEntropy",
     "KnownSquaredError",
     "Own",

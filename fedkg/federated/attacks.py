@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks, count_attackers
 from fedkg.errors import JobError
-from fedkg.federated.client.task_losses import BinaryCrossEntropy, CrossEntropy
+from fedkg.federated.client.task_losses import BinaryCrossEntropy, CoxLoss, CrossEntropy
 from fedkg.federated.client_state_store import equal_rows
 from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.randomness import ATTACK, cohort
@@ -155,6 +155,11 @@ class Attack:
                 last = 1.0
             case CrossEntropy():
                 last = float(max(int(one.max()) for one in problem.clients.y))
+            case CoxLoss():
+                raise JobError(
+                    f"`{self.kind}` applies to labels, and the clients predict survival",
+                    help="use an attack that changes updates",
+                )
             case _ if self.kind == "flipped_labels":
                 return -y
             case _:

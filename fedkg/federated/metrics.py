@@ -14,6 +14,9 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 
+PAIRS_AT_ONCE = 1 << 22
+"""Pairs of samples that are compared at a time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
@@ -89,6 +92,27 @@ def accuracy(scores: Tensor, target: Tensor) -> float:
     C].
     """
     return float((scores.argmax(-1) == target).to(torch.float64).mean())
+
+
+def concordant_pairs(risk: Tensor, time: Tensor, event: Tensor) -> tuple[int, float]:
+    """Count the pairs of Harrell's concordance index (Harrell et al. 1982), for scores, times and
+    events [S].
+
+    A pair is comparable if one sample has an event before the time of the other, or at the time
+    at which the other is censored. It is concordant if the sample with the earlier event has the
+    higher score; equal scores count one half.
+
+    Returns:
+        The comparable and the concordant pairs.
+    """
+    comparable, concordant = 0, 0.0
+    step = max(1, PAIRS_AT_ONCE // max(1, len(time)))
+    for events in torch.split(torch.nonzero(event > 0).flatten(), step):
+        when, score = time[events][:, None], risk[events][:, None]
+        pairs = (time > when) | ((time == when) & ~(event > 0))
+        comparable += int(pairs.sum())
+        concordant += float((pairs & (score > risk)).sum() + 0.5 * (pairs & (score == risk)).sum())
+    return comparable, concordant
 
 
 def best_threshold(score: Tensor, target: Tensor) -> float:

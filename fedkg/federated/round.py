@@ -39,7 +39,7 @@ from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
-from fedkg.models.model_protocols import Params
+from fedkg.models.model_protocols import Params, running_statistics
 from fedkg.models.random_streams import root
 from fedkg.update_exclusion import is_unusable
 from fedkg.violation_rate_zones import classify_rate
@@ -502,6 +502,11 @@ def _next_state(
         before = dict(joints.get("server", {}))
         server = with_context(algorithm.server, _cohort(work, state, received))
         models, memory = server.apply(models, update, before)
+        # Running statistics are averages of samples: a server optimiser must not move them.
+        statistics = running_statistics(work.problem.model)
+        models = models | {
+            name: state.models[name] + update[name] for name in statistics if name in update
+        }
         if not algorithm.privacy.noisy and not bool(
             received.has_weight.all()
         ):  # a group without weight does not move: momentum must not move it

@@ -256,6 +256,15 @@ class Step:
         return values.mean(1) if self.share is None else (values * self.share).sum(1)
 
 
+def write_statistics(step: Step, variables: Params) -> None:
+    """Write the running statistics that the model observed in a step into the variables; no local
+    optimiser moves them.
+    """
+    if step.noise is not None:
+        for name, value in step.noise.observed.items():
+            variables[name].copy_(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
     """The result of the local steps of a stack.

@@ -21,7 +21,9 @@ from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
 from fedkg.federated.executors.auto import choose
 from fedkg.federated.executors.protocol import SiteExecutor, Work
+from fedkg.federated.pcfedavg.block_steps import AllBlocks
 from fedkg.federated.privacy.budget import affordable, check_same
+from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
 from fedkg.federated.round import run_round, skip_round
@@ -29,7 +31,7 @@ from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.kernels.compiled_loops import loops_in_round
-from fedkg.models.model_protocols import Params
+from fedkg.models.model_protocols import Params, running_statistics
 
 AT_SITES = Choice(
     executor="sequential", chunk=1, threads=1, reason="each site trains with its own data"
@@ -122,6 +124,7 @@ def train(
     """
     check(algorithm, settings, len(problem.clients.names), problem.attack)
     check_paces(problem.clients.names, algorithm, settings)
+    _check_statistics(problem, algorithm)
     if sites is not None and algorithm.pooled:
         raise JobError(
             f"{algorithm.name} gathers the samples of all clients in one place",
@@ -330,3 +333,22 @@ def _in_order(state: ServerState, fresh: ServerState) -> ServerState:
         },
         clients={name: state.clients[name] for name in fresh.clients},
     )
+
+
+def _check_statistics(problem: Problem, algorithm: Algorithm) -> None:
+    """Raise JobError where running statistics would break what the algorithm promises."""
+    names = running_statistics(problem.model)
+    if not names:
+        return
+    reason = ""
+    if algorithm.budget is not None or not isinstance(algorithm.privacy, NoPrivacy):
+        reason = "privacy does not cover statistics of the samples"
+    elif isinstance(algorithm.start, AllBlocks):
+        reason = "projections and penalties of PC-FedAvg are about trained parameters"
+    if reason:
+        raise JobError(
+            f"{algorithm.name}: the model has running statistics (batch normalisation), and "
+            f"{reason}",
+            received=", ".join(names[:4]),
+            help="use GroupNorm or LayerNorm in the model",
+        )

@@ -20,7 +20,7 @@ from fedkg.jobs.folder import ENVIRONMENT, PACK, TRIALS, RunFolder
 from fedkg.ontologies import list_entries
 from fedkg.pack import Manifest, read_pack
 
-METRICS = ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss")
+METRICS = ("f1", "precision", "recall", "accuracy", "rmse", "mse", "concordance", "loss")
 """Columns of `rounds.csv` that are figures of a model on the test rows."""
 
 Component = dict[str, Any]

@@ -42,6 +42,7 @@ MEASURES: Mapping[str, Measure] = {
     "classes": Measure(name="accuracy", title="Accuracy", higher=True),
     "regression": Measure(name="rmse", title="RMSE", higher=False),
     "forecast": Measure(name="mse", title="MSE", higher=False),
+    "survival": Measure(name="concordance", title="Concordance index", higher=True),
 }
 """The measure of each task.
 

@@ -54,6 +54,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "accuracy",
         "rmse",
         "mse",
+        "concordance",
         "loss",
         "train_loss",
         "threshold",
@@ -77,7 +78,17 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
-        *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
+        *(
+            "f1",
+            "precision",
+            "recall",
+            "accuracy",
+            "rmse",
+            "mse",
+            "concordance",
+            "loss",
+            "violation",
+        ),
         *("violated", "evaluations"),
     ),
     "rules.csv": (

@@ -35,12 +35,13 @@ SURE = 50.0
 """Logit of a certain answer; its probability is 0 or 1 in float64 up to rounding."""
 
 
-MAJORITY, MEAN, PERSISTENCE = (
+MAJORITY, MEAN, PERSISTENCE, EQUAL = (
     "the most frequent answer",
     "the site's mean",
     "the last observed value",
+    "an equal risk",
 )
-"""Answers without rules: for classes, numbers and forecasts."""
+"""Answers without rules: for classes, numbers, forecasts and survival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,9 @@ def merge_controls(task: Task, each: Sequence[ControlSums]) -> RulesAlone:
         figure=figures.get(MEASURES[task].name, math.nan),
         determined=sum(one.determined for one in each),
         rows=sum(one.rows for one in each),
-        elsewhere={"regression": MEAN, "forecast": PERSISTENCE}.get(task, MAJORITY),
+        elsewhere={"regression": MEAN, "forecast": PERSISTENCE, "survival": EQUAL}.get(
+            task, MAJORITY
+        ),
     )
 
 

@@ -135,6 +135,28 @@ class PartitionedModel(Protocol):
         ...
 
 
+@runtime_checkable
+class StatisticalModel(Protocol):
+    """A model with running statistics: tensors among its parameters that follow the samples in
+    training and have no gradient, such as the means and variances of batch normalisation.
+    """
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the statistics among the parameters; may be empty."""
+        ...
+
+
+def running_statistics(model: Model) -> tuple[str, ...]:
+    """Names of the running statistics of a model, or of the model inside it."""
+    inner: object = model
+    while not isinstance(inner, StatisticalModel):
+        inner = getattr(inner, "model", None)
+        if inner is None:
+            return ()
+    return inner.statistics
+
+
 def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     """The parameters with a name that begins with one of these prefixes, such as ``layers.2.``, in
     the model's order.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -160,16 +160,22 @@ def keep_mask(key: Tensor, count: int, rate: float) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Source of randomness for a model in training: one key per client, and the number of the local
-    step.
+    """What a model in training needs besides samples: a source of randomness (one key per client,
+    and the number of the local step), which samples are padding, and a place for running
+    statistics.
 
     Attributes:
         keys: int64 [C].
         step: the client's local step in this round, counted from 0.
+        valid: bool [C, B], False for padding; None if all samples are valid.
+        observed: where a model with running statistics stores their values after this minibatch,
+            each [C, ...]; the executor writes them into the client's variables.
     """
 
     keys: Tensor
     step: int
+    valid: Tensor | None = None
+    observed: dict[str, Tensor] = field(default_factory=dict)
 
     def at(self, site: int) -> Tensor:
         """The key of each client for a site of the step, int64 [C]."""

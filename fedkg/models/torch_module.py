@@ -25,6 +25,8 @@ from fedkg.models.model_protocols import Params, match_parameters
 from fedkg.models.random_streams import Noise, fold, keep_mask
 
 _KEY: ContextVar[Tensor] = ContextVar("key of the current client and step")
+_VALID: ContextVar[Tensor | None] = ContextVar("which samples are no padding")
+_OBSERVED: ContextVar[dict[str, Tensor]] = ContextVar("running statistics after the minibatch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,10 +35,12 @@ class TorchModule:
 
     Parameters start as the module initialises them after ``torch.manual_seed(seed)``. Dropout
     layers (``nn.Dropout``) are replaced by layers with counter-based noise per client and step, so
-    every executor gets the same noise. Buffers must stay constant: running statistics cannot be
-    stacked, averaged or resumed. fedkg tries the module once on two samples of zeros. If torch
-    cannot vectorise it over clients (for example torch's recurrent layers), clients run one after
-    the other.
+    every executor gets the same noise. Layers of batch normalisation are replaced by layers that
+    ignore padding; their running means and variances are parameters without a gradient, which
+    follow each minibatch of a client and are aggregated like the others. A minibatch of one value
+    per feature does not change them. Other buffers must stay constant. fedkg tries the module once
+    on two samples of zeros. If torch cannot vectorise it over clients (for example torch's
+    recurrent layers), clients run one after the other.
 
     Args:
         build: creates the module; a class, or a function without arguments.
@@ -46,11 +50,12 @@ class TorchModule:
 
     Attributes:
         vectorised: whether all clients run in one call.
+        statistics: names of running means and variances among the parameters.
 
     Raises:
         JobError: `build` does not return a module, or the module has no parameters, has running
-            statistics, draws noise outside dropout layers, changes a buffer, does not return [B,
-            H], or has no parameter in its head.
+            statistics of another layer than batch normalisation, draws noise outside dropout
+            layers, changes a buffer, does not return [B, H], or has no parameter in its head.
 
     Examples:
         >>> model = TorchModule(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
@@ -62,6 +67,7 @@ class TorchModule:
     sample: tuple[int, ...]
     head: tuple[str, ...] = ()
     vectorised: bool = field(init=False, default=False)
+    statistics: tuple[str, ...] = field(init=False, default=())
     _used: nn.Module = field(init=False)
     _trained: nn.Module = field(init=False)
 
@@ -70,12 +76,19 @@ class TorchModule:
         if not dict(module.named_parameters()):
             raise JobError(f"the module {type(module).__name__} has no parameters to train")
         for name, layer in module.named_modules():
-            if getattr(layer, "track_running_stats", False):
-                raise _buffer_error(
-                    f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps "
-                    "running statistics"
-                )
-        match_parameters(self.head, dict(module.named_parameters()))
+            _reject_statistics(name, layer)
+        module = _with_tracked_norms(module)
+        object.__setattr__(
+            self,
+            "statistics",
+            tuple(
+                f"{name}.{part}" if name else part
+                for name, layer in module.named_modules()
+                if isinstance(layer, _TrackedNorm)
+                for part in ("running_mean", "running_var")
+            ),
+        )
+        match_parameters(self.head, _variables(module, self.statistics))
         object.__setattr__(self, "_used", copy.deepcopy(module).eval())
         object.__setattr__(self, "_trained", _counted(module.train()))
         _tried(self._trained, self.sample)
@@ -89,14 +102,15 @@ class TorchModule:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `PartitionedModel`."""
-        names = [name for name, _ in self._used.named_parameters()]
+        names = list(_variables(self._used, self.statistics))
         own = match_parameters(self.head, names)
         return {"body": tuple(name for name in names if name not in own), "head": self.head}
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`; the same on every machine if PyTorch's generator is."""
         return {
-            name: value.detach().to(dtype) for name, value in self._built(seed).named_parameters()
+            name: value.to(dtype)
+            for name, value in _variables(self._built(seed), self.statistics).items()
         }
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
@@ -109,15 +123,31 @@ class TorchModule:
         else:
             module, keys = self._trained, fold(noise.keys, noise.step)
         _move_buffers(module, first)
-        call = partial(_called, module)
+        valid = None if noise is None else noise.valid
         if self.vectorised:
-            return vmap(call)(dict(params), keys, x)
-        return torch.stack(
-            [
-                call({name: value[i] for name, value in params.items()}, keys[i], x[i])
+            found = vmap(partial(_called, module), (0, 0, 0, None if valid is None else 0))(
+                dict(params), keys, x, valid
+            )
+        else:
+            each = [
+                _called(
+                    module,
+                    {name: value[i] for name, value in params.items()},
+                    keys[i],
+                    x[i],
+                    None if valid is None else valid[i],
+                )
                 for i in range(clients)
             ]
-        )
+            found = (
+                torch.stack([answer for answer, _ in each]),
+                {name: torch.stack([one[name] for _, one in each]) for name in each[0][1]},
+            )
+        answer: Tensor = found[0]
+        if noise is not None:
+            for name, value in found[1].items():
+                noise.observed.setdefault(name, value.detach())
+        return answer
 
     def _built(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -179,13 +209,110 @@ def _counted(module: nn.Module) -> nn.Module:
     return module
 
 
-def _called(module: nn.Module, params: dict[str, Tensor], key: Tensor, x: Tensor) -> Tensor:
-    token = _KEY.set(key)
+class _TrackedNorm(nn.Module):
+    """Batch normalisation that leaves out padding and reports its running statistics after the
+    minibatch instead of changing them.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, name: str, layer: nn.modules.batchnorm._BatchNorm) -> None:
+        super().__init__()
+        assert layer.momentum is not None, "rejected before"
+        self._name, self._eps, self._momentum = name, layer.eps, layer.momentum
+        self.weight, self.bias = layer.weight, layer.bias
+        for part in ("running_mean", "running_var"):
+            self.register_buffer(part, getattr(layer, part))
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        spread = (1, -1, *[1] * (x.dim() - 2))
+        own = x.to(self.running_mean.dtype)
+        if not self.training:
+            # An aggregate in a short data type may round a small variance to below 0.
+            mean, variance = self.running_mean, self.running_var.clamp(min=0)
+        else:
+            mean, variance = self._observe(own)
+        scaled = (own - mean.view(spread)) * (variance + self._eps).rsqrt().view(spread)
+        if self.weight is not None:
+            scaled = scaled * self.weight.view(spread) + self.bias.view(spread)
+        return scaled.to(x.dtype)
+
+    def _observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the variance of the valid samples."""
+        dims, valid = [0, *range(2, x.dim())], _VALID.get()
+        counts = x.new_ones(len(x)) if valid is None else valid.to(x.dtype)
+        weight = counts.view(-1, *[1] * (x.dim() - 1))
+        count = counts.sum() * (x[0, 0].numel())
+        mean = (x * weight).sum(dims) / count
+        centred = (x - mean.view(1, -1, *[1] * (x.dim() - 2))) * weight
+        squares = centred.square().sum(dims)
+        enough, old = count > 1, (self.running_mean, self.running_var)
+        new = (mean, squares / (count - 1).clamp(min=1))
+        _OBSERVED.get().update(
+            {
+                f"{self._name}{part}": torch.where(
+                    enough, torch.lerp(before, after.detach(), self._momentum), before
+                )
+                for part, before, after in zip(
+                    ("running_mean", "running_var"), old, new, strict=True
+                )
+            }
+        )
+        return mean, squares / count
+
+
+def _reject_statistics(name: str, layer: nn.Module) -> None:
+    """Raise JobError for a layer with statistics that fedkg cannot track."""
+    tracks = getattr(layer, "track_running_stats", None)
+    where = f"layer {name or 'itself'} ({type(layer).__name__}) of the module"
+    if type(layer) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
+        assert isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        if not tracks:
+            raise _buffer_error(f"{where} answers by the other samples of a batch in use, too")
+        if layer.momentum is None:
+            raise _buffer_error(f"{where} averages all minibatches (`momentum=None`)")
+    elif tracks:
+        raise _buffer_error(f"{where} keeps running statistics")
+
+
+def _with_tracked_norms(module: nn.Module) -> nn.Module:
+    """The module with its layers of batch normalisation replaced."""
+    for name, layer in list(module.named_modules()):
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            tracked = _TrackedNorm(f"{name}." if name else "", layer)
+            if not name:
+                return tracked
+            module.set_submodule(name, tracked)
+    return module
+
+
+def _variables(module: nn.Module, statistics: tuple[str, ...]) -> Params:
+    """The parameters, and the running statistics after them."""
+    buffers = dict(module.named_buffers())
+    found = {name: value.detach() for name, value in module.named_parameters()}
+    return found | {name: buffers[name].detach().clone() for name in statistics}
+
+
+def _called(
+    module: nn.Module,
+    params: dict[str, Tensor],
+    key: Tensor,
+    x: Tensor,
+    valid: Tensor | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The answer of the module, and its running statistics after these samples in training."""
+    observed: dict[str, Tensor] = {}
+    key_token, valid_token = _KEY.set(key), _VALID.set(valid)
+    observed_token = _OBSERVED.set(observed)
     try:
         answer: Tensor = functional_call(module, params, (x,))
     finally:
-        _KEY.reset(token)
-    return answer
+        _KEY.reset(key_token)
+        _VALID.reset(valid_token)
+        _OBSERVED.reset(observed_token)
+    return answer, observed
 
 
 def _move_buffers(module: nn.Module, like: Tensor) -> None:
@@ -207,7 +334,7 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         state = torch.get_rng_state()
         try:
-            answer = _called(module, params, torch.zeros((), dtype=torch.int64), x)
+            answer, _ = _called(module, params, torch.zeros((), dtype=torch.int64), x)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise JobError(
                 f"the module cannot read a batch: {error}", received=f"inputs {list(x.shape)}"
@@ -242,7 +369,7 @@ def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
         with warnings.catch_warnings(), torch.enable_grad():
             # torch warns if it would run the clients one by one, which is slow.
             warnings.simplefilter("error")
-            answer = vmap(partial(_called, module))(params, torch.zeros(2, dtype=torch.int64), x)
+            answer, _ = vmap(partial(_called, module))(params, torch.zeros(2, dtype=torch.int64), x)
             torch.autograd.grad(answer.sum(), list(params.values()), allow_unused=True)
     except (RuntimeError, UserWarning):
         return False
@@ -252,6 +379,6 @@ def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
 def _buffer_error(what: str) -> JobError:
     return JobError(
         what,
-        expected="a module with constant buffers: buffers can be neither stacked nor averaged",
+        expected="constant buffers, or running statistics of BatchNorm1d, 2d or 3d with a momentum",
         help="use GroupNorm or LayerNorm, which need no statistics of other rows",
     )

@@ -63,6 +63,11 @@ MEASURE_NOTES: Mapping[str, str] = {
         "MSE is the mean squared error in standard deviations (1: no better than "
         "forecasting the mean); less is better. RMSE is its root in the unit of the target."
     ),
+    "concordance": (
+        "The concordance index is the share of comparable pairs of test samples in which the one "
+        "with the earlier event has the higher risk; 0.5 is chance, 1 is perfect. If the data has "
+        "sites, both samples of a pair are of the same site."
+    ),
 }
 
 Context = dict[str, Any]

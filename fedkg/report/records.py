@@ -129,6 +129,7 @@ class Figures:
     accuracy: float = math.nan
     rmse: float = math.nan
     mse: float = math.nan
+    concordance: float = math.nan
     loss: float = math.nan
 
 

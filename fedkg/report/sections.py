@@ -231,6 +231,8 @@ def _unused_fields(job: Json) -> set[str]:
             "scoring.probe",
             "scoring.rows_per_rule",
         }
+    else:
+        idle.add("data.standardise")
     if any(site.get("table") for site in (job.get("sites") or {}).values()):
         split = None
         idle |= {"data.rows", "data.split"}

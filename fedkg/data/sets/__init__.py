@@ -31,6 +31,7 @@ from fedkg.data.sets.public_tables import (
 from fedkg.data.sets.scaled_dataset import StandardisedDataSet, standardise
 from fedkg.data.sets.series_windows import forecast_windows, labelled_windows, series
 from fedkg.data.sets.sumo import generate_sumo, load_sumo
+from fedkg.data.sets.survival import generate_tcga_brca, load_tcga_brca
 from fedkg.data.sets.table_data_set import table_set
 from fedkg.data.sets.testbeds import (
     generate_hai,
@@ -90,6 +91,7 @@ DATA_SETS: Mapping[str, Source] = {
         load=load_swat, generate=generate_swat, size="rows of each file, runs of the generator"
     ),
     "bosch": Source(load=load_bosch, generate=generate_bosch, size="rows"),
+    "tcga-brca": Source(load=load_tcga_brca, generate=generate_tcga_brca, size="patients"),
 }
 """Data sets by the names that `data_set` and the `data.set` of a job accept."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkg.errors import JobError
 
-Task = Literal["classes", "detection", "regression", "forecast"]
+Task = Literal["classes", "detection", "regression", "forecast", "survival"]
 Numbers = NDArray[np.float32] | NDArray[np.float64]
 
 
@@ -27,8 +27,9 @@ class DataSet:
         x: samples in source units, unknown values NaN: rows [N, F], images [N, channels, height,
             width] in 0 .. 1, windows [N, T, F].
         y: int64 [N] for classes; float64 [N] otherwise: 0 or 1 for detection (1 is the rare bad
-            case), a quantity for regression; the forecast of rows [N] and of windows [N, H].
-            Unknown targets are NaN.
+            case), a quantity for regression; the forecast of rows [N] and of windows [N, H]; for
+            survival [N, 2], the time until the event or the end of the observation, and whether
+            the event was observed (1) or the sample was censored (0). Unknown targets are NaN.
         features: F names (channels of an image).
         units: of the features as in rule files, "" if a feature has none or it is unknown.
         task: the kind of y.
@@ -85,6 +86,27 @@ class DataSet:
                 f"data set {self.name}: there is not one unit for each feature",
                 expected=str(len(self.features)),
                 received=str(len(self.units)),
+            )
+        if self.task == "survival":
+            self._check_survival()
+
+    def _check_survival(self) -> None:
+        """Raise JobError unless y contains times from 0 and events 0 or 1, with times above 0."""
+        if self.y.ndim != 2 or self.y.shape[1] != 2:
+            raise JobError(
+                f"data set {self.name}: survival requires a time and an event of each sample",
+                expected="y [samples, 2]",
+                received=str(list(self.y.shape)),
+            )
+        time, event = self.y.T
+        wrong = (time < 0) | np.isinf(time) | ((event == 1) & (time <= 0))
+        wrong |= ~np.isnan(event) & (event != 0) & (event != 1)
+        if wrong.any():
+            place = int(np.flatnonzero(wrong)[0])
+            raise JobError(
+                f"data set {self.name}: the time or the event of sample {place + 1} is wrong",
+                expected="a time from 0, above 0 for an event; an event of 1, or 0 if censored",
+                received=f"time {time[place]:g}, event {event[place]:g}",
             )
 
     @property

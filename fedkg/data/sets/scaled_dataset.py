@@ -26,7 +26,8 @@ class StandardisedDataSet:
         source: the data set in source units.
         y: its targets; quantities are standardised by output, unknown ones stay NaN.
         inputs: scaling of the features, or of the channels of images.
-        outputs: scaling of y; None for classes and yes-or-no.
+        outputs: scaling of the model's outputs; None for classes and yes-or-no. The risk of a
+            survival model is not scaled, and neither are its targets.
     """
 
     source: DataSet
@@ -92,6 +93,9 @@ def standardise(data: DataSet) -> StandardisedDataSet:
 def scale(data: DataSet, inputs: Scaling, outputs: Scaling | None) -> StandardisedDataSet:
     """A data set with a given scaling of its features, and of its targets if they are numbers."""
     y = data.y
+    if data.task == "survival":
+        risk = Scaling(names=output_names(data), mean=np.zeros(1), std=np.ones(1))
+        return StandardisedDataSet(source=data, y=y, inputs=inputs, outputs=risk)
     if outputs is not None:
         columns = data.y.astype(np.float64).reshape(-1, len(outputs.names))
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
@@ -100,7 +104,7 @@ def scale(data: DataSet, inputs: Scaling, outputs: Scaling | None) -> Standardis
 
 def output_names(data: DataSet) -> tuple[str, ...]:
     """Names of the numbers to predict: forecast features, or the task."""
-    return data.targets or (data.task,)
+    return data.targets or ("risk" if data.task == "survival" else data.task,)
 
 
 def input_moments(data: DataSet, index: NDArray[np.int64]) -> Moments:
@@ -109,7 +113,7 @@ def input_moments(data: DataSet, index: NDArray[np.int64]) -> Moments:
 
 
 def output_moments(data: DataSet, index: NDArray[np.int64]) -> Moments | None:
-    """Moments of the targets of the samples at `index`; None for classes and yes-or-no."""
+    """Moments of the targets of the samples at `index`; None for classes, yes-or-no, survival."""
     if data.task not in ("regression", "forecast"):
         return None
     names = output_names(data)

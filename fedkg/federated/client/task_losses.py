@@ -25,7 +25,7 @@ class Loss(Protocol):
         ...
 
     def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses [C, B] and their derivatives by the outputs [C, B, H]."""
+        """Losses [C, B] and the derivatives of their sum by the outputs [C, B, H]."""
         ...
 
 
@@ -128,10 +128,56 @@ class KnownSquaredError:
         return error, (output.shape[-1] - unknown.sum(-1)).clamp(min=1).to(output.dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoxLoss:
+    """Negative log partial likelihood of Cox's proportional hazards (Cox 1972), with Breslow's
+    treatment of tied times; targets [C, B, 2] of times and events, one output (H = 1), the
+    logarithm of the relative hazard.
+
+    The loss of an event is ``log sum_{j: T_j >= T_i} exp(o_j) - o_i``, that of a censored sample 0.
+    The samples at risk are those of the minibatch. A sample of time 0 without an event, such as
+    the padding of a minibatch, affects no other sample.
+    """
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """See `Loss.value`."""
+        order, last, event = self._by_time(target)
+        risk = output.squeeze(-1).gather(-1, order)
+        at_risk = risk.logcumsumexp(-1).gather(-1, last)
+        return torch.zeros_like(risk).scatter(-1, order, event * (at_risk - risk))
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Loss.value_and_slope`; the derivative is that of the sum over the minibatch, because
+        the loss of a sample depends on all outputs: ``sum_{i: E_i, T_i <= T_j} exp(o_j - L_i) -
+        E_j``, with L_i the logarithm above.
+        """
+        order, last, event = self._by_time(target)
+        risk = output.squeeze(-1).gather(-1, order)
+        at_risk = risk.logcumsumexp(-1).gather(-1, last)
+        # log sum_i exp(-L_i) over events i not later than j: a cumulative sum from the end, taken
+        # at the first sample of each group of equal times.
+        terms = torch.where(event > 0, -at_risk, -torch.inf).flip(-1).logcumsumexp(-1).flip(-1)
+        time = target[..., 0].gather(-1, order)
+        first = torch.searchsorted(-time, -time, right=False)
+        slope = torch.exp(risk + terms.gather(-1, first)) - event
+        value = torch.zeros_like(risk).scatter(-1, order, event * (at_risk - risk))
+        return value, torch.zeros_like(risk).scatter(-1, order, slope).unsqueeze(-1)
+
+    @staticmethod
+    def _by_time(target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The order of samples by decreasing time, the last position with the time of each, and
+        the events in that order; each [C, B].
+        """
+        time, order = target[..., 0].sort(dim=-1, descending=True)
+        last = torch.searchsorted(-time, -time, right=True) - 1
+        return order, last, target[..., 1].gather(-1, order)
+
+
 LOSSES: dict[str, Callable[..., Loss]] = {
     "bce": BinaryCrossEntropy,
     "cross_entropy": CrossEntropy,
     "mse": SquaredError,
     "mse_known": KnownSquaredError,
+    "cox": CoxLoss,
 }
 """Losses by name; a job trains with the one that its data asks for."""

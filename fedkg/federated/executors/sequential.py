@@ -16,7 +16,7 @@ from fedkg.federated.client.batches import by_chance, plan
 from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
 from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
-from fedkg.federated.round_steps import Setting, Step
+from fedkg.federated.round_steps import Setting, Step, write_statistics
 from fedkg.federated.state import ServerState
 from fedkg.models.random_streams import Noise
 
@@ -105,6 +105,7 @@ def _train_one(
         )
         value, gradient = algorithm.differentiation(step, algorithm.terms)
         algorithm.local.advance(variables, gradient, carry, setting.rate)
+        write_statistics(step, variables)
         total += value
     outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
     return Updates(

@@ -23,7 +23,7 @@ from fedkg.federated.client.compiled_steps import compiled_steps_for, descended,
 from fedkg.federated.client.per_client_settings import batch_for, rate_for, steps_for
 from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
-from fedkg.federated.round_steps import Outcome, Setting, Step
+from fedkg.federated.round_steps import Outcome, Setting, Step, write_statistics
 from fedkg.federated.state import ServerState
 from fedkg.models.memory_footprint import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
@@ -191,6 +191,7 @@ def _stepped(
         for step in _steps(work, setting, batches, block, mine, noise_keys):
             value, gradient = algorithm.differentiation(step, algorithm.terms)
             algorithm.local.advance(mine, gradient, kept, rate)
+            write_statistics(step, mine)
             values.append(value)
         total[:active] += torch.stack(values).sum(0)
     return total
@@ -227,7 +228,9 @@ def _steps(
             x=x[place],
             y=y[place],
             share=None if shares is None or batches.full[count] else shares[place],
-            noise=Noise(noise_keys, count),
+            noise=Noise(
+                noise_keys, count, None if batches.full[count] else batches.valid[count, :active]
+            ),
             clients=clients,
             start=begun,
             round=setting.state.round + 1,

@@ -18,6 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
+from fedkg.federated.client.task_losses import CoxLoss
 from fedkg.federated.privacy.update_noise import add_system_noise
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.kernels.training.random_normal_kernels import SITE
@@ -70,6 +71,12 @@ class ClippedGradient:
         self, step: Step, terms: tuple[Term, ...]
     ) -> tuple[Tensor, Mapping[str, Gradient]]:
         """See `Differentiation`."""
+        if isinstance(step.loss, CoxLoss):
+            raise JobError(
+                "gradients cannot be clipped by sample: the Cox loss of a sample depends on all "
+                "samples of its minibatch",
+                help="protect clients (`unit: client`), or use another loss",
+            )
         inside, outside = parted(terms)
         answered = tuple(term for term in inside if isinstance(term, OutputTerm))
         if (
@@ -218,7 +225,7 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _NoiseOfSamples(Noise):
     """The randomness of a minibatch with its samples as clients: sample b of client c has the same
     values as in the minibatch.
@@ -261,7 +268,9 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
     if step.noise is not None:
         places = torch.arange(here.start, here.stop, device=step.noise.keys.device)
         keys = fold(step.noise.keys.unsqueeze(1), places).flatten()
-        noise = _NoiseOfSamples(keys, step.noise.step, step.noise, here.start, count)
+        noise = _NoiseOfSamples(
+            keys, step.noise.step, own=step.noise, first=here.start, count=count
+        )
     with torch.enable_grad():
         leaves: Params = {
             name: shown(value.detach()).requires_grad_() for name, value in step.params.items()

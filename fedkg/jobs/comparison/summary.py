@@ -106,7 +106,16 @@ def _result(
         "target": None if math.isnan(target) else target,
         **{
             field: last(field)
-            for field in ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss")
+            for field in (
+                "f1",
+                "precision",
+                "recall",
+                "accuracy",
+                "rmse",
+                "mse",
+                "concordance",
+                "loss",
+            )
         },
         f"{measure.name}_late": summarise_seeds([_late_mean(lines, measure) for lines in runs]),
         "rounds_to_90": summarise_seeds(

@@ -314,6 +314,9 @@ class Experiment:
                     answers, determined = classes_control(
                         rules.rows, x, classes=len(labels), majority=int(labels.argmax()), keys=keys
                     )
+                case "survival":
+                    equal = torch.zeros(len(test), dtype=torch.float64)
+                    answers, determined = regression_control(rules.rows, x, mean=equal, keys=keys)
                 case _:
                     pooled = float(y[torch.from_numpy(self.samples.rows(known))].double().nanmean())
                     mean = self._site_means(config, y, pooled, owner)
@@ -495,6 +498,8 @@ class Experiment:
                     received=which,
                     help="leave it out",
                 )
+        if task == "survival":
+            _reject_for_survival(job, which)
         if config.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
                 "corrupt applies to labels, and this task predicts a number",
@@ -1036,6 +1041,29 @@ def _attacked_clients(problem: Problem, seed: int) -> Clients:
     if attack is None or attack.changes != "labels" or attack.first_round > 1:
         return problem.clients
     return attack.with_wrong_labels(problem, seed).clients
+
+
+def _reject_for_survival(job: Job, which: str) -> None:
+    """Reject settings that need the loss of a single sample, or a target that is one number."""
+    known = {
+        "privacy.unit: example": job.privacy is not None and job.privacy.unit == "example",
+        "simulation.attacks of labels": job.simulation.attacks.changes == "labels",
+        "model.inject": job.model.inject is not None,
+        "data.window": job.data.window is not None,
+    }
+    reasons = {
+        "privacy.unit: example": "the Cox loss of a sample depends on all samples of its minibatch",
+        "simulation.attacks of labels": "a time and an event have no opposite",
+        "model.inject": "knowledge allows or predicts one number, not a time and an event",
+        "data.window": "windows have one label",
+    }
+    for name, used in known.items():
+        if used:
+            raise JobError(
+                f"{name}: not for survival, because {reasons[name]}",
+                received=which,
+                help="`unit: client` protects a site" if name.startswith("privacy") else "",
+            )
 
 
 def timing_by_key(rules: SampleRules, frame: Frame, index: Index) -> Timing:

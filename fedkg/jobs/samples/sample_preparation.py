@@ -269,9 +269,12 @@ def join_samples(
     outputs = None
     if summary.outputs is not None:
         outputs = summary.outputs.scaling(output_names(data), where=data.name)
+    inputs = summary.inputs.scaling(data.features, where=data.name)
+    if not job.data.standardise:
+        inputs = replace(inputs, mean=np.zeros_like(inputs.mean), std=np.ones_like(inputs.std))
     return Samples(
         source=data,
-        scaled=scale(data, summary.inputs.scaling(data.features, where=data.name), outputs),
+        scaled=scale(data, inputs, outputs),
         use=use,
         ordered=ordered,
         summary=summary,
@@ -502,7 +505,7 @@ def _drop_unlabelled(data: DataSet) -> DataSet:
     """
     if data.task in ("classes", "forecast"):
         return data
-    known = ~np.isnan(data.y)
+    known = ~np.asarray(np.isnan(data.y.reshape(data.samples, -1)).any(axis=1))
     if (
         data.task == "detection"
         and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size

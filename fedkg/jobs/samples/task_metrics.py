@@ -12,8 +12,8 @@ from torch import Tensor
 from fedkg.data import Scaling
 from fedkg.data.sets import StandardisedDataSet, Task
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
-from fedkg.federated.client.task_losses import KnownSquaredError, Loss
-from fedkg.federated.metrics import Detection, detection
+from fedkg.federated.client.task_losses import CoxLoss, KnownSquaredError, Loss
+from fedkg.federated.metrics import Detection, concordant_pairs, detection
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.sample_preparation import Index
@@ -31,6 +31,8 @@ def task_loss(task: str, positive_weight: float) -> Loss:
             return CrossEntropy()
         case "detection":
             return BinaryCrossEntropy(pos_weight=positive_weight)
+        case "survival":
+            return CoxLoss()
         case _:
             return KnownSquaredError()
 
@@ -72,11 +74,13 @@ def figure_sums(
 
     For detection [5]: true and false positives, false and true negatives, and the cross entropy.
     For classes [3]: samples, right answers, cross entropy. For numbers [3]: known targets, and
-    squared errors in standard deviations and in source units.
+    squared errors in standard deviations and in source units. For survival [4]: samples,
+    comparable and concordant pairs, Cox loss; only samples of the same site form pairs and risk
+    sets.
     """
     task = scaled.source.task
     if not len(answers):
-        return torch.zeros(5 if task == "detection" else 3, dtype=torch.float64)
+        return torch.zeros({"detection": 5, "survival": 4}.get(task, 3), dtype=torch.float64)
     match task:
         case "detection":
             return detection_sums(answers.squeeze(-1), y, threshold)
@@ -84,6 +88,11 @@ def figure_sums(
             loss = float(F.cross_entropy(answers.double(), y, reduction="sum"))
             right = int((answers.argmax(-1) == y).sum())
             return torch.tensor([len(answers), right, loss], dtype=torch.float64)
+        case "survival":
+            risk, target = answers.double().flatten(), y.double()
+            loss = float(CoxLoss().value(risk[None, :, None], target[None]).sum())
+            pairs = concordant_pairs(risk, *target.T)
+            return torch.tensor([len(answers), *pairs, loss], dtype=torch.float64)
         case _:
             return _squared_errors(scaled, answers.double(), y.double().reshape(answers.shape))
 
@@ -115,6 +124,12 @@ def figures_of(task: Task, sums: Tensor, threshold: float) -> dict[str, float]:
         case "classes":
             samples, right, loss = sums.tolist()
             return {"accuracy": right / samples, "loss": loss / samples} if samples else {}
+        case "survival":
+            samples, comparable, concordant, loss = sums.tolist()
+            if not samples:
+                return {}
+            index = concordant / comparable if comparable else math.nan
+            return {"concordance": index, "loss": loss / samples}
         case _:
             known, scaled, units = sums.tolist()
             if not known:
@@ -146,6 +161,8 @@ def constant_answer_figure(summary: SiteSummary, outputs: Scaling | None) -> flo
             return f1_of_constant_alarm(int(labels[1]), rows)
         case "classes":
             return float(labels.max() / rows)
+        case "survival":
+            return 0.5
         case task:
             assert outputs is not None, "numbers are scaled"
             assert summary.tested is not None, "numbers have moments"

@@ -20,8 +20,8 @@ TABLE_FIELDS = ("rows", "label", "features", "categories", "machine", "dates")
 """Fields of `data` that apply to tables only."""
 
 
-SETS_WITH_SITES = ("cmapss", "traffic", "fhwa", "sumo", "skab", "hai", "swat")
-"""Data sets made of stations, engines or runs."""
+SETS_WITH_SITES = ("cmapss", "traffic", "fhwa", "sumo", "skab", "hai", "swat", "tcga-brca")
+"""Data sets made of stations, engines, runs or regions."""
 
 
 class SiteColumn(Section):
@@ -226,6 +226,11 @@ class Data(Section):
         ge=0,
         description="Seed of the generator and of the held-out rows, common to all trials.",
     )
+    standardise: bool = Field(
+        default=True,
+        description="Whether models read features with mean 0 and standard deviation 1; `false`: "
+        "in the units of the source, with 0 for unknown values. Only with a `set`.",
+    )
     label: str = Field(
         default="Machine failure", description="Header of the 0/1 column to predict."
     )
@@ -348,6 +353,8 @@ class Data(Section):
             raise ValueError("`server_table` requires a `sites_file`, and no `set`")
         if self.server_table is not None and self.server:
             raise ValueError("`server_table` requires `server: 0`: sites then give no rows")
+        if self.set is None and not self.standardise:
+            raise ValueError("`standardise: false` is only for data sets (`set`)")
         return self
 
     @model_validator(mode="after")

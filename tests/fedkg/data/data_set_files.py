@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+
+from fedkg.data.sets import survival
 
 
 def _idx(array: np.ndarray) -> bytes:
@@ -210,6 +213,22 @@ def bosch(folder: Path) -> Path:
     return path
 
 
+def tcga_brca(folder: Path) -> Path:
+    header = ["pid", *survival.FEATURES, "E", "T"]
+    rows = [
+        [f"P{i}", str(40 + i), *(str(i % 2) for _ in survival.FEATURES[1:]), f"{i % 3 == 0:d}.0",
+         f"{100.0 * (i + 1)}"]
+        for i in range(14)
+    ]  # fmt: skip
+    with (folder / "brca.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    folds = [("test" if i % 4 == 0 else "train", i % 6) for i in range(13)]
+    (folder / "train_test_split.csv").write_text(
+        "pid,fold,fold2\n" + "".join(f"P{i},{f},{f}_{c}\n" for i, (f, c) in enumerate(folds))
+    )
+    return folder
+
+
 FILES: Mapping[str, Callable[[Path], Path]] = {
     "ai4i": ai4i,
     "secom": secom,
@@ -225,4 +244,5 @@ FILES: Mapping[str, Callable[[Path], Path]] = {
     "hai": hai,
     "swat": swat,
     "bosch": bosch,
+    "tcga-brca": tcga_brca,
 }

@@ -312,3 +312,21 @@ def test_a_record_whose_parts_do_not_fit_is_rejected() -> None:
             units=(),
             task="detection",
         )
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("brca.csv", "age_at_index", "age", "does not have the columns"),
+        ("brca.csv", "P3,43", "P3,old", "row 4 of brca.csv"),
+        ("brca.csv", "P3,43", "Q3,43", "lacks patient P3"),
+        ("train_test_split.csv", "train_1", "train_9", "line 3 of train_test_split.csv"),
+    ],
+)
+def test_damaged_files_of_patients_are_rejected(
+    tmp_path: Path, file: str, old: str, new: str, said: str
+) -> None:
+    path = FILES["tcga-brca"](tmp_path) / file
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(TableError, match=said):
+        data_set("tcga-brca", tmp_path)

@@ -21,6 +21,9 @@ PLACES: Mapping[str, str] = {
     "traffic": "traffic-norway-hourly",
     "skab": "skab",
 }
+ELSEWHERE: Mapping[str, str] = {"tcga-brca": "external/tcga-brca"}
+"""Data sets in another folder than `data`."""
+
 NOT_AT_HAND = {"fhwa", "hai", "swat", "bosch", "sumo"}
 """Read by the published layout; no real files were available. `test_simulated_city` covers SUMO."""
 
@@ -28,7 +31,7 @@ pytestmark = needs_shared
 
 
 def test_every_data_set_is_read_or_said_to_be_missing() -> None:
-    assert set(PLACES) | NOT_AT_HAND == set(DATA_SETS)
+    assert set(PLACES) | set(ELSEWHERE) | NOT_AT_HAND == set(DATA_SETS)
 
 
 @pytest.mark.parametrize("name", sorted(set(PLACES) - {"cifar-10", "traffic"}))
@@ -88,3 +91,15 @@ def test_runs_of_the_test_bed_are_even_series_of_seconds() -> None:
     for one in series(data):
         assert 0 < float(np.isnan(one.x[:, 0]).mean()) < 0.1
     assert float(data.y.sum()) > 0
+
+
+def test_patients_have_the_published_centres() -> None:
+    data = data_set("tcga-brca", SHARED / ELSEWHERE["tcga-brca"])
+    assert data.clients is not None
+    assert data.test is not None
+    sizes = []
+    for name in data.client_names:
+        test = data.test[data.clients == name]
+        sizes.append((int((~test).sum()), int(test.sum())))
+    assert sizes == [(248, 63), (156, 40), (164, 42), (129, 33), (129, 33), (40, 11)]
+    assert data.notes == ("the published split leaves out 8 patients",)

@@ -8,6 +8,7 @@ from fedkg.errors import JobError
 from fedkg.federated import (
     LOSSES,
     BinaryCrossEntropy,
+    CoxLoss,
     CrossEntropy,
     KnownSquaredError,
     SquaredError,
@@ -46,6 +47,13 @@ CASES = [
     (KnownSquaredError(), FOUR, FOUR.flip(0), ((FOUR - FOUR.flip(0)) ** 2).mean(-1)),
     (KnownSquaredError(), ONE, BITS.where(BITS > 0, float("nan")), (ONE[..., 0] - 1) ** 2 * BITS),
     (KnownSquaredError(), FOUR, HALF, (FOUR[..., :2] - 1).square().mean(-1)),
+    # times 1 .. 5, all events: the sample is at risk with all later ones
+    (
+        CoxLoss(),
+        ONE,
+        torch.stack([torch.arange(1.0, 6.0).expand(3, 5), torch.ones(3, 5)], -1).double(),
+        torch.stack([ONE[:, i:, 0].exp().sum(1).log() - ONE[:, i, 0] for i in range(5)], 1),
+    ),
 ]
 
 

@@ -116,10 +116,6 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (
-            lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)),
-            "running statistics(.|\n)*GroupNorm or LayerNorm",
-        ),
         (Changing, "buffer calls of the module changes(.|\n)*GroupNorm or LayerNorm"),
         (Rolling, "draws random numbers in training(.|\n)*nn.Dropout"),
         (Two, "one row of outputs"),

@@ -22,12 +22,12 @@ from fedkg.report.trial_groups import scenarios
 RunFolder = Callable[..., Path]
 
 SITES = """\
-trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,\
+trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,concordance,loss,\
 violation,violated,evaluations
-fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,0.1,0.2,12,60
-fedavg-1-0-sound,linz,500,100,0,,,,,,,0.1,0.1,10,100
-fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,0.1,0.4,24,60
-scfa-1-0-sound,graz,300,60,5,0.9,0.5,0.5,,,,0.1,0.0,0,60
+fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,,0.1,0.2,12,60
+fedavg-1-0-sound,linz,500,100,0,,,,,,,,0.1,0.1,10,100
+fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,,0.1,0.4,24,60
+scfa-1-0-sound,graz,300,60,5,0.9,0.5,0.5,,,,,0.1,0.0,0,60
 """
 
 
@@ -120,7 +120,7 @@ def test_a_page_without_them_has_none_of_it(run_folder: RunFolder) -> None:
 
 
 def test_of_very_many_sites_the_worst_are_shown(folder: Path) -> None:
-    lines = [f"fedavg-1-0-sound,site {i},10,10,2,{i / 100},,,,,,0.1,0.0,0,10" for i in range(50)]
+    lines = [f"fedavg-1-0-sound,site {i},10,10,2,{i / 100},,,,,,,0.1,0.0,0,10" for i in range(50)]
     Files(folder).write_text("sites.csv", SITES.splitlines()[0] + "\n" + "\n".join(lines) + "\n")
     records: Any = read_run(folder)
     [table] = site_tables(records, scenarios(records))[:1]
