@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.exclusions import summarise_exclusions
@@ -20,6 +17,7 @@ from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
+from fedkg.report.incident_page import report_environment
 from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.privacy_table import privacy_table
 from fedkg.report.properties_and_sets import property_table, set_table
@@ -87,7 +85,7 @@ def page(records: RunRecords) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
-        template = _template()
+        template = report_environment().get_template("template.html.j2")
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
     figures = _Figures()
@@ -100,26 +98,6 @@ def page(records: RunRecords) -> str:
     }
     text: str = template.render(context)
     return text
-
-
-@cache
-def _template() -> Any:  # `Any`: jinja2 is optional
-    """The template of the report; its compilation takes longer than a short report."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup, escape
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["coded"] = lambda text: Markup(
-        re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    )
-    return environment.get_template("template.html.j2")
 
 
 class _Figures:
