@@ -139,6 +139,8 @@ def find_neighbours(
         UsageError: a file does not exist.
     """
     with needs_compiler("reading graphs"):
+        from pyoxigraph import NamedNode
+
         from fedkg_compiler.graph.graph_terms import local_name
         from fedkg_compiler.pipeline import look_up
 
@@ -148,7 +150,7 @@ def find_neighbours(
     triples = [
         (quad.subject.value, quad.predicate.value, quad.object.value)
         for quad in graph.told.triples()
-        if all(type(part).__name__ == "NamedNode" for part in (quad.subject, quad.object))
+        if isinstance(quad.subject, NamedNode) and isinstance(quad.object, NamedNode)
     ]
     kinds: dict[str, str] = {}
     for thing, relation, kind in triples:

@@ -112,6 +112,25 @@ class Page:
         return base64.b64decode(found["data"])
 
 
+def axe_script() -> str:
+    """The text of axe-core; the test is skipped without it."""
+    path = Path(os.environ.get("FEDKG_AXE", ".venv/axe/node_modules/axe-core/axe.min.js"))
+    if not path.is_file():
+        pytest.skip("needs axe-core: npm install axe-core, and FEDKG_AXE=.../axe.min.js")
+    return path.read_text(encoding="utf-8")
+
+
+def serious_problems(page: Page, script: str) -> list[Any]:
+    """The serious and critical findings of axe-core: impact, rule, and the first element."""
+    page.run(f"{script};0")
+    found: list[Any] = page.run(
+        "axe.run(document).then(result => result.violations"
+        ".filter(one => ['serious', 'critical'].includes(one.impact))"
+        ".map(one => [one.impact, one.id, one.nodes[0].html.slice(0, 200)]))"
+    )
+    return found
+
+
 @contextmanager
 def chromium() -> Iterator[Page]:
     """A tab of a new browser; the test is skipped if Chromium is not installed."""

@@ -10,7 +10,7 @@ Letters: n applicable rows of a bound row, in the order of time; B table rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -182,9 +182,13 @@ class _TableRows:
     def _seconds(self) -> Floats | None:
         """The time of each row in seconds, NaN without one; None if the table has no times."""
         time = self.pack.manifest.contract.time
+        self.has_clock = False
         if time is None or time not in self.table:
             return None
         try:
+            if self.table.is_numeric(time):  # seconds from any start
+                return self.table.numbers(time)
+            self.has_clock = True
             moments, _ = self.table.times(time)
         except TableError:
             return None
@@ -280,6 +284,7 @@ def find_incidents(
     tables: Sequence[tuple[str, Table]],
     results: Sequence[Evaluation],
     rules: Iterable[str] | None = None,
+    where: Sequence[Callable[[int], str]] | None = None,
 ) -> Json:
     """Collect the incidents of tables under the rules of a pack.
 
@@ -289,6 +294,8 @@ def find_incidents(
             pack's contract.
         results: the evaluation of each table by `fedkg.evaluation.evaluate`.
         rules: the rules that are reported; None: all.
+        where: for each table a function that names a row by its position from 0; None: as
+            `Table.where` does.
 
     Returns:
         A JSON object with `tables`, `rules` (overview, worst first) and `details` (the worst
@@ -313,7 +320,8 @@ def find_incidents(
             for rule, bound in read.bound_rows(broken):
                 found[rule].add(read.events(number_, rule, bound))
     headers = _headers_of_rules(pack)
-    details = _details(pack, tables, detailed, totals, found)
+    names = [table.where for _, table in tables] if where is None else where
+    details = _details(pack, tables, names, detailed, totals, found)
     return {
         "tables": [
             {
@@ -417,6 +425,7 @@ def _headers_of_rules(pack: Pack) -> list[list[str]]:
 def _details(
     pack: Pack,
     tables: Sequence[tuple[str, Table]],
+    where: Sequence[Callable[[int], str]],
     detailed: Sequence[int],
     totals: Sequence[Json],
     found: Mapping[int, _RuleEvents],
@@ -451,7 +460,7 @@ def _details(
         site, table = tables[place]
         read = _TableRows(pack, table)
         for event in events:
-            chart = _Chart(read, event.bound)
+            chart = _Chart(read, event.bound, where[place])
             listed = details[event.rule]["events"]
             listed[found[event.rule].worst.index(event)] = chart.event(event, site)
             if place in first[event.rule] and place not in panels[event.rule]:
@@ -504,8 +513,8 @@ class _Quantity:
 class _Chart:
     """The quantities of one bound row, for its events and its panel."""
 
-    def __init__(self, read: _TableRows, bound: _BoundRow) -> None:
-        self.read, self.bound = read, bound
+    def __init__(self, read: _TableRows, bound: _BoundRow, where: Callable[[int], str]) -> None:
+        self.read, self.bound, self.where = read, bound, where
         self.pack, self.readings = read.pack, read.readings
         self.bank = self.pack.banks[bound.bank]
         self.alone = self.bank.take(np.array([bound.at]))
@@ -611,9 +620,9 @@ class _Chart:
         rows, read = self.bound.rows, self.read
         if self.bank.reads_other_rows:
             every = evaluate_bank(asked, self.readings.values, read.timing)
-            return every.robustness[rows, 0]
+            return np.asarray(every.robustness[rows, 0])
         values = evaluate_bank(asked, self.readings.part(rows), read.timing.take(rows))
-        return values.robustness[:, 0]
+        return np.asarray(values.robustness[:, 0])
 
     def event(self, event: _Event, site: str) -> Json:
         """An event for the list of the page."""
@@ -631,10 +640,10 @@ class _Chart:
             "entity": self.entity,
             "start": read.time_text(int(rows[event.first])),
             "end": read.time_text(int(rows[event.last])),
-            "first": read.table.where(int(rows[event.first])),
-            "last": read.table.where(int(rows[event.last])),
+            "first": self.where(int(rows[event.first])),
+            "last": self.where(int(rows[event.last])),
             "worst_time": read.time_text(fault),
-            "worst": read.table.where(fault),
+            "worst": self.where(fault),
             "rows": event.rows,
             "duration": duration,
             "margin": f"{event.margin:+.4g}{f' {self.unit}' if self.unit else ''}"
@@ -688,7 +697,7 @@ class _Chart:
         """The trends of some positions, reduced to `BUCKETS` buckets."""
         rows, read = self.bound.rows[at], self.read
         seconds = read.seconds
-        timed = seconds is not None and bool(np.isfinite(seconds[rows]).all())
+        timed = seconds is not None and read.has_clock and bool(np.isfinite(seconds[rows]).all())
         x = seconds[rows] if timed and seconds is not None else rows.astype(np.float64) + 1
         low, high = float(x.min()), float(x.max())
         place = (x - low) / (high - low) if high > low else np.full(len(x), 0.5)
@@ -698,8 +707,8 @@ class _Chart:
         return {
             "rows": len(rows),
             "timed": timed,
-            "from": read.time_text(int(rows[0])) if timed else read.table.where(int(rows[0])),
-            "to": read.time_text(int(rows[-1])) if timed else read.table.where(int(rows[-1])),
+            "from": read.time_text(int(rows[0])) if timed else self.where(int(rows[0])),
+            "to": read.time_text(int(rows[-1])) if timed else self.where(int(rows[-1])),
             "ticks": _ticks(low, high, timed),
             "violated": _spans(self.bound.violated[at], place, step),
             "condition": _spans(self.bound.fired[at], place, step)
@@ -719,7 +728,7 @@ class _Chart:
             "headers": [f"{one.name}{f' ({one.unit})' if one.unit else ''}" for one in shown],
             "lines": [
                 {
-                    "where": self.read.table.where(int(self.bound.rows[at])),
+                    "where": self.where(int(self.bound.rows[at])),
                     "time": self.read.time_text(int(self.bound.rows[at])),
                     "values": [
                         "unknown" if math.isnan(value := float(one.values[at])) else number(value)

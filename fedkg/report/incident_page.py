@@ -25,8 +25,10 @@ MAX_LISTED = 100
 """Number of violated rules, and of sites, that the overview shows unfolded."""
 MAX_FOLDED = 2000
 """Number of rules listed in a folded list."""
-MAX_NEIGHBOURS = 8
-"""Number of neighbours listed for an entity."""
+MAX_ENTITIES, MAX_NEIGHBOURS = 3, 4
+"""Number of entities of a rule that show neighbours, and number of neighbours of an entity."""
+MANY = 10
+"""A neighbour that more things share is a class rather than a line or a room."""
 MAX_NAMES = 6
 """Number of names in a sentence."""
 MOSTLY_VIOLATED = 0.5
@@ -425,11 +427,17 @@ def _neighbour_lines(
     violating: Mapping[str, set[str]],
     neighbours: Mapping[str, Sequence[Neighbour]] | None,
 ) -> list[Json]:
-    """What the graph states about the entities of the events, one line per entity."""
-    lines = []
-    for name in names if neighbours else ():
-        found = list((neighbours or {}).get(name, ()))
-        if not found:
+    """What the graph states about the entities of the worst events, one line per entity.
+
+    Neighbours that few things share, such as a line, come before those of many, such as a class.
+    """
+    lines: list[Json] = []
+    for name in names:
+        found = sorted(
+            (neighbours or {}).get(name, ()),
+            key=lambda one: (len(one.others) > MANY, not one.others, one.is_subject),
+        )
+        if not found or len(lines) == MAX_ENTITIES:
             continue
         said = []
         for one in found[:MAX_NEIGHBOURS]:
@@ -439,17 +447,17 @@ def _neighbour_lines(
                 if one.is_subject
                 else f"{one.relation} {one.name}{kind}"
             )
-            others = [
-                f"{other} (violates this rule too)" if rule in violating.get(other, ()) else other
-                for other in one.others
-            ]
-            if others:
-                more = len(others) - MAX_NAMES
-                text += f", with {'; '.join(others[:MAX_NAMES])}"
-                text += f" and {more} more" if more > 0 else ""
+            broken = [other for other in one.others if rule in violating.get(other, ())]
+            if one.others:
+                count = f"{len(one.others)} other{'s' if len(one.others) > 1 else ''}"
+                who = f" ({', '.join(one.others)})" if len(one.others) <= MAX_NAMES else ""
+                text += f", shared with {count}{who}"
+            if broken:
+                more = f" and {len(broken) - MAX_NAMES} more" if len(broken) > MAX_NAMES else ""
+                verb = "violates" if len(broken) == 1 else "violate"
+                text += f"; of these {', '.join(broken[:MAX_NAMES])}{more} {verb} the rule too"
             said.append(text)
-        left = len(found) - MAX_NEIGHBOURS
-        lines.append({"name": name, "said": said, "more": max(0, left)})
+        lines.append({"name": name, "said": said, "more": max(0, len(found) - MAX_NEIGHBOURS)})
     return lines
 
 
@@ -562,7 +570,10 @@ def _trend(one: Json, trends: Json, rule: str, is_ordered: bool) -> Json:
 
 
 def _range(known: Sequence[float], limits: Sequence[float]) -> tuple[float, float]:
-    """The vertical range: all values, and limits that lie within three times their spread."""
+    """The vertical range: all values, and limits that lie within three times their spread.
+
+    The range of positive values does not become negative.
+    """
     if not known:
         return (min(limits) - 1, max(limits) + 1) if limits else (0.0, 1.0)
     low, high = min(known), max(known)
@@ -570,7 +581,7 @@ def _range(known: Sequence[float], limits: Sequence[float]) -> tuple[float, floa
     near = [limit for limit in limits if low - 3 * spread <= limit <= high + 3 * spread]
     low, high = min([low, *near]), max([high, *near])
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
-    return low - margin, high + margin
+    return (max(low - margin, 0.0) if low >= 0 else low - margin), high + margin
 
 
 def _edge(

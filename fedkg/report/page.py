@@ -15,9 +15,11 @@ from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
+from fedkg.report.candidate_causes import CandidateCauses, edges_of_sites
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
-from fedkg.report.incident_page import report_environment
+from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
+from fedkg.report.incident_page import incident_context, report_environment
 from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.privacy_table import privacy_table
 from fedkg.report.properties_and_sets import property_table, set_table
@@ -35,6 +37,7 @@ from fedkg.report.site_tables import run_measure, site_tables
 from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables
 from fedkg.report.trial_groups import Scenario, scenarios
+from fedkg.report.verdict import run_verdict
 from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
@@ -142,6 +145,12 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "title": records.title,
         "subtitle": _subtitle(records, seeds),
         "outcome": describe_outcome(records),
+        **run_verdict(records),
+        "forecast_table": forecast_table(records),
+        "forecast_headers": ["model", *BASELINE_TITLES.values()],
+        "forecast_curves": forecast_curves(records),
+        "forecast_legend": list(CURVES.items()),
+        "incidents": _incidents(records),
         "alpha_note": ALPHA_NOTE
         if any(name.endswith("alpha") for s in found for name, _ in s.setting)
         else "",
@@ -198,6 +207,18 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     return context | {"sections": _shown_sections(context)}
 
 
+def _incidents(records: RunRecords) -> Context:
+    """The incidents in the data; empty if the data violate no rule, or the run may not tell."""
+    if not records.incidents:
+        return {}
+    edges = edges_of_sites(
+        {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}
+        for row in records.causes
+    )
+    causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
+    return incident_context(records.incidents, causes=causes if edges else None)
+
+
 def _shown_sections(context: Context) -> list[tuple[str, str]]:
     """The sections with content, for the navigation."""
     every = (
@@ -207,6 +228,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("sites", "Sites", context["sites_apart"]),
         ("learning", "Learning", context["learning"]),
         ("violations", "Violations", context["violations"] or context["not_evaluated"]),
+        ("forecast-values", "Forecasts", context["forecast_table"]),
         ("weights", "Weights", context["weights"]),
         ("rule-changes", "Rule changes", context["rule_changes"]),
         ("exclusions", "Missing updates", context["exclusions"]),
@@ -216,6 +238,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("causes", "Causes", context["drives"]),
         ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
+        ("incidents", "Incidents", context["incidents"]),
         ("settings", "Settings", True),
     )
     return [(name, label) for name, label, shown in every if shown]
@@ -279,9 +302,10 @@ def _weights(
 
 def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
     drawn: list[Context] = []
+    is_detection = run_measure(records).name == "f1"
     for title, sites in records.splits:
         drawn += figures.add(
-            charts.split_bars(sites, records.event),
+            charts.split_bars(sites, records.event if is_detection else ""),
             title,
             f"rows of data per site, {title or 'all trials'}",
         )

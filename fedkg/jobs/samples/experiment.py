@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,9 @@ from fedkg.jobs.table_rule_evaluation import (
     check_rows,
     count_data_set,
     count_frames,
+    data_set_tables,
+    find_table_incidents,
+    row_name,
 )
 from fedkg.jobs.training import (
     build_trial_algorithm,
@@ -274,6 +278,30 @@ class Experiment:
         if frame is None:
             return count_data_set(self.pack, self.samples.uncut_rows, self.job)
         return count_frames(self.pack, frames_by_site(frame, self.samples.sites))
+
+    def incidents(self, config: TrialConfig, checks: Sequence[Row]) -> dict[str, Any] | None:
+        """Where the data violate rules about the data alone, for the report. `Any`: JSON.
+
+        None if they violate none, under privacy, and if sites keep their data: incidents contain
+        measured values.
+
+        Args:
+            checks: the rows of `checks.csv`.
+        """
+        violated = [row["rule"] for row in checks if row["violated"]]
+        if not violated or self.job.privacy is not None:
+            return None
+        frame = self.site_splits[config.split_key].frame
+        if frame is not None:
+            frames = frames_by_site(frame, self.samples.sites)
+            names = [*self.samples.sites] or [""]
+            tables = [
+                (name, own.table(), partial(row_name, own))
+                for name, own in zip(names, frames, strict=True)
+            ]
+        else:
+            tables = data_set_tables(self.pack, self.samples.uncut_rows, self.job)
+        return find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
         """The control without learning on the test samples; None without rules about outputs."""
