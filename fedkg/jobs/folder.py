@@ -145,7 +145,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "causes.csv": ("trial", "driver", "driven", "strength", "lag"),
     "baselines.csv": ("trial", "client", "by", "mse", "values"),
     "forecast_values.csv": (
-        *("trial", "client", "channel", "unit", "time"),
+        *("trial", "client", "channel", "unit", "time", "when"),
         *("actual", "model", "persistence", "seasonal", "mean"),
     ),
     "theory.csv": (

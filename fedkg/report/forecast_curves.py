@@ -90,7 +90,9 @@ def forecast_curves(records: RunRecords) -> list[Context]:
     if not rows:
         return []
     trial = rows[0]["trial"]
-    measured = [one for one in records.results if not math.isnan(one.main.mean)]
+    measured = [
+        one for one in records.results if not math.isnan(one.main.mean) and not one.baseline
+    ]
     if measured:
         best = min(measured, key=lambda one: one.main.mean)
         trial = next(
@@ -120,8 +122,8 @@ def _chart(site: str, rows: Sequence[Mapping[str, str]], algorithm: str) -> Cont
         f"{len(rows)} steps; the table above has the errors.",
         "top": f"{high:,.4g}",
         "bottom": f"{low:,.4g}",
-        "from": _moment(times[0]),
-        "to": _moment(times[-1]),
+        "from": rows[0]["when"] or f"step {times[0]:,.6g}",
+        "to": rows[-1]["when"] or f"step {times[-1]:,.6g}",
         "curves": [
             {"name": name, "path": _path(places, values, low, high)}
             for name, values in sorted(
@@ -133,11 +135,6 @@ def _chart(site: str, rows: Sequence[Mapping[str, str]], algorithm: str) -> Cont
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
-
-
-def _moment(time: float) -> str:
-    """A time as a number of its unit; `forecast_values.csv` does not say where it begins."""
-    return f"{time:,.6g}"
 
 
 def _path(xs: Sequence[float], values: Sequence[float | None], low: float, high: float) -> str:

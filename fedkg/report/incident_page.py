@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 WIDTH, HEIGHT = 600, 96
 """Size of a trend in user units; the page stretches it to the width of its place."""
+UNFOLDED = 10
+"""Number of rules with details, and of sites, that the page shows unfolded."""
 MAX_LISTED = 100
-"""Number of violated rules, and of sites, that the overview shows unfolded."""
+"""Number of violated rules that the overview shows unfolded, and of sites that it lists."""
 MAX_FOLDED = 2000
 """Number of rules listed in a folded list."""
 MAX_ENTITIES, MAX_NEIGHBOURS = 3, 4
@@ -125,6 +127,7 @@ def incident_context(
         "actions": _actions(incidents, violated, unknown),
         "sites": _site_lines(tables) if several else [],
         "several": several,
+        "unfolded": UNFOLDED,
         "more_sites": max(0, len(tables) - MAX_LISTED),
         "violated": [_overview_line(rule) for rule in violated[:MAX_LISTED]],
         "folded": [_overview_line(rule) for rule in violated[MAX_LISTED:MAX_FOLDED]],

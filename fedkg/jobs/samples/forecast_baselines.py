@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +178,7 @@ def value_rows(trial: str, found: Sequence[SiteForecasts], samples: Samples) -> 
                 "channel": data.targets[0],
                 "unit": _unit(data),
                 "time": moment,
+                "when": _moment_text(data, moment),
             }
             for name, each in values.items():
                 value = float(each[window, step, 0])
@@ -188,3 +190,11 @@ def value_rows(trial: str, found: Sequence[SiteForecasts], samples: Samples) -> 
 def _unit(data: DataSet) -> str:
     place = data.features.index(data.targets[0])
     return data.units[place] if place < len(data.units) else ""
+
+
+def _moment_text(data: DataSet, time: float) -> str:
+    """A time of a data set as a date; "" if it does not count from 1970."""
+    if not data.since_1970 or data.step_unit not in SEASON:
+        return ""
+    seconds = time * 86_400.0 / SEASON[data.step_unit]
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}{' UTC' if data.utc else ''}"
