@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -114,7 +115,8 @@ class Page:
 
 def axe_script() -> str:
     """The text of axe-core; the test is skipped without it."""
-    path = Path(os.environ.get("FEDKG_AXE", ".venv/axe/node_modules/axe-core/axe.min.js"))
+    installed = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+    path = Path(os.environ.get("FEDKG_AXE", installed))
     if not path.is_file():
         pytest.skip("needs axe-core: npm install axe-core, and FEDKG_AXE=.../axe.min.js")
     return path.read_text(encoding="utf-8")

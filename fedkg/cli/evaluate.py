@@ -274,12 +274,14 @@ def _evaluate_sites(
     pack, diagnostics = authoring.load_or_compile(rules)
     _print_notes(diagnostics)
     missing: Literal["skip", "error"] = "skip" if skip_missing else "error"
-    tables = [(read.site, read.table) for read in read_sites(sites, site, pack.manifest.contract)]
+    site_tables = [
+        (read.site, read.table) for read in read_sites(sites, site, pack.manifest.contract)
+    ]
     results = {
         name: with_file_rows(evaluate_table(pack, table, missing=missing), table)
-        for name, table in tables
+        for name, table in site_tables
     }
-    written.write(pack, tables, list(results.values()), rules, diagnostics)
+    written.write(pack, site_tables, list(results.values()), rules, diagnostics)
     if site:
         result = results[site]
         comparison = compare(result, before, allowance) if before is not None else None

@@ -147,7 +147,7 @@ def positive_weight(job: Job, positives: int, negatives: int) -> float:
         return float(weight)
     if not positives:
         raise JobError(
-            "training.positive_weight: no training row is labelled 1, so there is nothing to balance",
+            "training.positive_weight: no training row is labelled 1, which balancing needs",
             help="give a number, or add rows labelled 1",
         )
     return negatives / positives

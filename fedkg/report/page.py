@@ -37,7 +37,7 @@ from fedkg.report.site_tables import run_measure, site_tables
 from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables
 from fedkg.report.trial_groups import Scenario, scenarios
-from fedkg.report.verdict import run_verdict
+from fedkg.report.verdict import advice_on_best, run_verdict
 from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
@@ -175,6 +175,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "zones": zone_legend(),
         "zone_basis": zone_basis(records.job),
         "zone_advice": zone_advice(records),
+        "advised": bool(advice_on_best(records)),
         "algorithms": [(names[key], colour) for key, colour in algorithm_colour.items()],
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),

@@ -29,6 +29,13 @@ def run_verdict(records: RunRecords) -> Context:
     }
 
 
+def advice_on_best(records: RunRecords) -> list[str]:
+    """`zone_advice` if the best result itself is in danger; else empty: use it, not the others."""
+    best = _best(records)
+    in_danger = best is None or result_zone(best) in ("danger", "critical")
+    return zone_advice(records) if in_danger else []
+
+
 def _best(records: RunRecords) -> Result | None:
     """The best result on sound data; without sound data, of all."""
     measured = [one for one in records.results if not math.isnan(one.main.mean)]
@@ -143,7 +150,7 @@ def _actions(records: RunRecords, best: Result | None) -> list[str]:
             "Continue the run, because it is not finished: "
             f"`fedkg run --resume {records.folder.name}`."
         )
-    advice = zone_advice(records)
+    advice = advice_on_best(records)
     actions += advice
     broken = sorted((row for row in records.checks if row.violated), key=lambda row: -row.rate)
     if broken and not advice:

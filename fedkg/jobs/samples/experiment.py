@@ -106,6 +106,7 @@ from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.table_rule_evaluation import (
     SECONDS,
+    NamedTable,
     TableCounts,
     check_rows,
     count_data_set,
@@ -295,7 +296,7 @@ class Experiment:
         if frame is not None:
             frames = frames_by_site(frame, self.samples.sites)
             names = [*self.samples.sites] or [""]
-            tables = [
+            tables: list[NamedTable] = [
                 (name, own.table(), partial(row_name, own))
                 for name, own in zip(names, frames, strict=True)
             ]
