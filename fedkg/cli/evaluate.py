@@ -211,17 +211,12 @@ class IncidentReport:
     ) -> None:
         """Write the page of incidents. `Any`: JSON. Raises MissingExtra, UsageError."""
         from fedkg import authoring
+        from fedkg.evaluation.incidents import named_in_events
         from fedkg.graphs import find_neighbours
         from fedkg.report.incident_page import incident_page
 
         assert self.path is not None
-        names = {
-            name
-            for rule in found["details"]
-            for event in rule["events"]
-            for name in (event["entity"], event["site"])
-            if name
-        }
+        names = named_in_events(found)
         has_graph = any(authoring.is_graph(path) and not _is_pack(path) for path in rules)
         text = incident_page(
             found,

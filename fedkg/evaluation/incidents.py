@@ -356,6 +356,17 @@ def join_incidents(found: Sequence[Json]) -> Json:
     }
 
 
+def named_in_events(found: Mapping[str, Any]) -> set[str]:
+    """The entities and sites of the events of `find_incidents`."""
+    return {
+        name
+        for rule in found["details"]
+        for event in rule["events"]
+        for name in (event["entity"], event["site"])
+        if name
+    }
+
+
 def _is_in(one: RuleResult, wanted: set[str] | None) -> bool:
     return wanted is None or one.rule in wanted
 

@@ -512,7 +512,11 @@ def _trend_group(trends: Json, title: str, rule: str, is_ordered: bool) -> Json:
     """The trends over the same rows, one below the other."""
     return {
         "title": f"{title}: {_count(trends['rows'], 'row')}",
-        "ticks": [{"left": f"{100 * place:.1f}", "text": text} for place, text in trends["ticks"]],
+        "ticks": [  # a text at the end would stand out of the chart
+            {"left": f"{100 * place:.1f}", "text": text}
+            for place, text in trends["ticks"]
+            if place < 0.97
+        ],
         "from": trends["from"],
         "to": trends["to"],
         "timed": trends["timed"],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import MissingExtra
+from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.exclusions import summarise_exclusions
 from fedkg.jobs.folder import REPORT, RunFolder
@@ -217,7 +218,13 @@ def _incidents(records: RunRecords) -> Context:
         for row in records.causes
     )
     causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
-    return incident_context(records.incidents, causes=causes if edges else None)
+    neighbours = {
+        name: [Neighbour(**(one | {"others": tuple(one["others"])})) for one in each]
+        for name, each in records.incidents.get("neighbours", {}).items()
+    }
+    return incident_context(
+        records.incidents, neighbours=neighbours, causes=causes if edges else None
+    )
 
 
 def _shown_sections(context: Context) -> list[tuple[str, str]]:

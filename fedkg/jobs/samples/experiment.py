@@ -9,7 +9,7 @@ Letters: N samples, K sites.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg import authoring
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.meaning.trace_grids import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
+from fedkg.evaluation.incidents import named_in_events
 from fedkg.federated import Clients, Problem, RoundRecord, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected, Trust
 from fedkg.federated.model.knowledge_columns import (
@@ -39,6 +41,7 @@ from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
+from fedkg.graphs import find_neighbours
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
@@ -302,7 +305,20 @@ class Experiment:
             ]
         else:
             tables = data_set_tables(self.pack, self.samples.uncut_rows, self.job)
-        return find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
+        found = find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
+        return found if found is None else found | {"neighbours": self._neighbours(found)}
+
+    def _neighbours(self, incidents: Mapping[str, Any]) -> dict[str, Any]:
+        """What the graph files of the job state about the entities of incidents. `Any`: JSON.
+
+        Endpoints are not asked a second time.
+        """
+        files = [path for path in self.job.rules if "://" not in path]
+        names = named_in_events(incidents)
+        if not names or not any(authoring.is_graph(path) for path in files):
+            return {}
+        found = find_neighbours(files, names)
+        return {name: [asdict(one) for one in each] for name, each in found.items()}
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
         """The control without learning on the test samples; None without rules about outputs."""

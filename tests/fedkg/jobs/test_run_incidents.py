@@ -19,10 +19,18 @@ from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
 
+PLANT = """
+@prefix p: <https://example.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+p:Mill a owl:Class ; fkg:keyColumn "machine" . p:Line a owl:Class . p:line_3 a p:Line .
+p:M01 a p:Mill ; p:partOf p:line_3 . p:M02 a p:Mill ; p:partOf p:line_3 .
+"""
+
 RULES = """
+prefix p: <https://example.org/p#>
 signal torque in N.m column "Torque [Nm]" span 0 .. 80
 output failure in probability span 0 .. 1 column "Machine failure"
-rule strong "The torque stays below 55 N.m." require torque <= 55 N.m
+rule strong "The torque stays below 55 N.m." for ?m in class p:Mill require torque <= 55 N.m
 rule calm require torque <= 500 N.m
 rule quiet require if torque <= 1 N.m then failure <= 0.5
 """
@@ -30,11 +38,20 @@ rule quiet require if torque <= 1 N.m then failure <= 0.5
 
 def _job(folder: Path, **changes: Any) -> dict[str, Any]:
     (folder / "rules.fkg").write_text(RULES)
+    (folder / "plant.ttl").write_text(PLANT)
+    torque = np.random.default_rng(0).normal(40, 10, 400)
+    (folder / "mills.csv").write_text(
+        "Torque [Nm],machine,Machine failure\n"
+        + "".join(
+            f"{value:.1f},M{1 + row % 2:02d},{int(value > 50)}\n"
+            for row, value in enumerate(torque.tolist())
+        )
+    )
     return {
         "name": "first",
-        "rules": [str(folder / "rules.fkg")],
+        "rules": [str(folder / "rules.fkg"), str(folder / "plant.ttl")],
         "sites": ["north", "south"],
-        "data": {"rows": 600},
+        "data": {"path": str(folder / "mills.csv")},
         "model": {"hidden": [4]},
         "training": {"rounds": 1, "participation": 1.0},
         "evaluation": {"local_baseline": False},
@@ -55,6 +72,7 @@ def test_a_run_shows_the_incidents_in_its_data_and_rebuilds_them(tmp_path: Path)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert '<section id="incidents">' in page
     assert "at most 55 N.m" in page
+    assert "part of line_3 (Line), shared with 1 other" in page
     assert len(re.findall(r'<dl class="key-figures">.*?</dl>', page, re.DOTALL)) == 1
     assert "Check the data: it violates “The torque stays below 55 N.m”" in page
     body = (folder / INCIDENTS).read_bytes()

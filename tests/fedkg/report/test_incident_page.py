@@ -212,6 +212,28 @@ def test_a_graph_adds_neighbours_and_a_discovery_adds_causes(
     assert strong < text.index("tower drives hall p = 0.400 corrected, not significant")
 
 
+def test_shapes_on_a_graph_have_a_report_without_trends(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "shapes.ttl").write_text(
+        "@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix x: <https://example.org/x#> .\n"
+        "x:S a sh:NodeShape ; sh:targetClass x:Room ;\n"
+        "  sh:property [ sh:path x:temperature ; sh:maxInclusive 25 ] .\n"
+    )
+    rooms = {"hall": 21, "lab": 27, "roof": 31}
+    (tmp_path / "rooms.nt").write_text(
+        "".join(
+            f"<https://example.org/x#{name}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> "
+            "<https://example.org/x#Room> .\n"
+            f"<https://example.org/x#{name}> <https://example.org/x#temperature> "
+            f'"{value}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n'
+            for name, value in rooms.items()
+        )
+    )
+    text = _text(_report(fedkg, "shapes.ttl", "rooms.nt"))
+    assert "Violated in 2 of 3 evaluations (66.67%)." in text
+    assert text.index("temperature 31") < text.index("temperature 27"), "the worst first"
+    assert "Check limit and unit" in text, "violated in more than half of the evaluations"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
