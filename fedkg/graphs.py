@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from fedkg.authoring import CompileError, needs_compiler, render, resolve_source
 
@@ -87,3 +89,100 @@ def record_fetches() -> Iterator[list[EndpointFetch]]:
         EndpointFetch(address=name, triples=count, sha256=digest)
         for name, count, digest in sorted(inputs.held)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """A thing next to another one in a graph.
+
+    Attributes:
+        relation: the property between them, in readable form: ``part of``.
+        name: the name of the thing.
+        kind: the name of its class.
+        is_subject: whether the statement goes from the neighbour to the thing: ``feeds`` of a
+            subject means that the neighbour feeds the thing.
+        others: the names of other things with the same relation to the neighbour, such as the other
+            machines of a line.
+    """
+
+    relation: str
+    name: str
+    kind: str
+    is_subject: bool
+    others: tuple[str, ...] = ()
+
+
+_ABOUT_TERMS = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#",
+)
+"""Vocabularies that describe terms and not the plant."""
+_TYPE = _ABOUT_TERMS[0] + "type"
+
+
+def find_neighbours(
+    paths: Sequence[str | Path], names: Collection[str]
+) -> dict[str, tuple[Neighbour, ...]]:
+    """Find what graphs state about things: the line of a machine, its tool, what it feeds.
+
+    Asserted statements alone count, because inferred ones repeat them with other properties.
+
+    Args:
+        paths: the rule files and graphs that were compiled.
+        names: names of things as packs write entities.
+
+    Returns:
+        By name, the neighbours that are named in the graph; a name without any is left out.
+
+    Raises:
+        UsageError: a file does not exist.
+    """
+    with needs_compiler("reading graphs"):
+        from pyoxigraph import NamedNode
+
+        from fedkg_compiler.graph.graph_terms import local_name
+        from fedkg_compiler.pipeline import look_up
+
+        graph = look_up([resolve_source(path) for path in paths])[0].graph
+    if graph is None or graph.told is None or not names:
+        return {}
+    triples = [
+        (quad.subject.value, quad.predicate.value, quad.object.value)
+        for quad in graph.told.triples()
+        if isinstance(quad.subject, NamedNode) and isinstance(quad.object, NamedNode)
+    ]
+    kinds: dict[str, str] = {}
+    for thing, relation, kind in triples:
+        if relation == _TYPE and not kind.startswith(_ABOUT_TERMS):
+            kinds.setdefault(thing, graph.label_of(kind))
+    links = [
+        (subject, relation, other)
+        for subject, relation, other in triples
+        if not relation.startswith(_ABOUT_TERMS) and subject in kinds and other in kinds
+    ]
+    sharing: dict[tuple[str, str], dict[str, None]] = {}
+    for subject, relation, other in links:
+        sharing.setdefault((relation, other), {})[subject] = None
+    labels = {iri: graph.label_of(iri) for iri in kinds}
+    entities = {
+        iri: [name for name in names if f", {label}, " in f", {name}, "]
+        for iri, label in labels.items()
+    }
+    found: dict[str, dict[str, Neighbour]] = {}
+    for is_subject in (False, True):  # an inverse of a statement that was found adds nothing
+        for subject, relation, other in links:
+            thing, next_to = (other, subject) if is_subject else (subject, other)
+            for name in entities[thing]:
+                others = () if is_subject else tuple(sharing[relation, other])
+                found.setdefault(name, {}).setdefault(
+                    next_to,
+                    Neighbour(
+                        relation=re.sub(r"(?<=[a-z])(?=[A-Z])", " ", local_name(relation)).lower(),
+                        name=labels[next_to],
+                        kind=kinds[next_to],
+                        is_subject=is_subject,
+                        others=tuple(labels[one] for one in others if one != thing),
+                    ),
+                )
+    return {name: tuple(each.values()) for name, each in found.items()}

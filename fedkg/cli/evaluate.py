@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
+from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.errors import UsageError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation import Comparison, Evaluation
     from fedkg.evaluation.violations import Violations
     from fedkg.pack import Pack
+    from fedkg.report.candidate_causes import CandidateCauses
     from fedkg.tables import Table
     from fedkg_compiler.diagnostics.record import Diagnostic
 
@@ -64,6 +66,22 @@ def evaluate(
     ] = None,
     sites: SitesPath = None,
     site: SiteName = "",
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE.html",
+            help="Also write an incident report: trends with limits, events and their causes.",
+        ),
+    ] = None,
+    causes: Annotated[
+        Path | None,
+        typer.Option(
+            "--causes",
+            metavar="RUN",
+            help="A run of a causal discovery; the report lists the candidate causes it found.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a table (CSV, Parquet or xlsx) under a pack or rule files.
@@ -77,6 +95,9 @@ def evaluate(
     With --sites the tables of all sites in a sites file, or of one with --site, are evaluated under
     the same rules; fedkg converts their headers, units, numbers and times.
 
+    With --report fedkg writes an HTML page from the overview of all rules down to single rows. A
+    graph among the rules adds the neighbours of each machine.
+
     \b
     Examples:
       fedkg eval rules.fkg history.csv
@@ -85,15 +106,18 @@ def evaluate(
       fedkg eval shapes.ttl data.nt
       fedkg eval rules.fkg --sites sites.yaml
       fedkg eval rules.fkg --sites sites.yaml --site north --json
+      fedkg eval rules.fkg plant.ttl history.csv --report incidents.html
     """
     from fedkg import authoring
     from fedkg.evaluation import compare, parse_allowance, read_baseline
     from fedkg.evaluation import evaluate as evaluate_table
     from fedkg.tables import read_table
 
+    written = IncidentReport.of(report, causes)
     if sites is not None or site:
         _evaluate_sites(
             files,
+            written,
             sites,
             site,
             baseline=baseline,
@@ -111,7 +135,7 @@ def evaluate(
         )
     *rules, data = named = authoring.parse_sources(files)
     if authoring.is_rdf_data(rules, data):
-        _evaluate_rdf(rules, Path(data), as_json)
+        _evaluate_rdf(rules, Path(data), written, as_json)
         return
     if authoring.is_authored(data) or _is_pack(data):
         tables = [path for path in rules if not authoring.is_authored(path) and not _is_pack(path)]
@@ -134,10 +158,10 @@ def evaluate(
             f"table {data} does not exist",
             help="give a CSV, TSV, Parquet or xlsx file; paths are relative to the current folder",
         )
-    result = evaluate_table(
-        pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error"
-    )
+    table = read_table(Path(data), dates=dates)
+    result = evaluate_table(pack, table, missing="skip" if skip_missing else "error")
     comparison = compare(result, before, allowance) if before is not None else None
+    written.write(pack, [("", table)], [result], rules, diagnostics)
     if as_json:
         facts = result.to_json() | authoring.diagnostics_json(diagnostics)
         print_json(facts | ({"baseline": comparison.to_json()} if comparison else {}))
@@ -147,8 +171,66 @@ def evaluate(
         raise typer.Exit(comparison.exit_code)
 
 
+@dataclass(frozen=True, slots=True)
+class IncidentReport:
+    """The file of `--report`, or None, and the run of `--causes`."""
+
+    path: Path | None
+    causes: CandidateCauses | None
+
+    @classmethod
+    def of(cls, path: Path | None, causes: Path | None) -> IncidentReport:
+        """Check the options before anything is evaluated. Raises UsageError, JobError."""
+        if path is None and causes is not None:
+            raise UsageError("--causes requires --report", help="--report incidents.html")
+        if path is not None:
+            check_output_path(path, "incidents.html", option="--report")
+        if causes is None:
+            return cls(path, None)
+        from fedkg.report.candidate_causes import read_causes
+
+        return cls(path, read_causes(causes))
+
+    def write(
+        self,
+        pack: Pack,
+        tables: Sequence[tuple[str, Table]],
+        results: Sequence[Evaluation],
+        rules: Sequence[str | Path],
+        diagnostics: Sequence[Diagnostic],
+    ) -> None:
+        """Write the page, if it was asked for. Raises MissingExtra, UsageError."""
+        if self.path is None:
+            return
+        from fedkg.evaluation.incidents import find_incidents
+
+        self.write_found(find_incidents(pack, tables, results), rules, diagnostics)
+
+    def write_found(
+        self, found: dict[str, Any], rules: Sequence[str | Path], diagnostics: Sequence[Diagnostic]
+    ) -> None:
+        """Write the page of incidents. `Any`: JSON. Raises MissingExtra, UsageError."""
+        from fedkg import authoring
+        from fedkg.evaluation.incidents import named_in_events
+        from fedkg.graphs import find_neighbours
+        from fedkg.report.incident_page import incident_page
+
+        assert self.path is not None
+        names = named_in_events(found)
+        has_graph = any(authoring.is_graph(path) and not _is_pack(path) for path in rules)
+        text = incident_page(
+            found,
+            neighbours=find_neighbours(rules, names) if has_graph and names else None,
+            causes=self.causes,
+            notes=_omissions(diagnostics),
+        )
+        write_atomically(self.path, text)
+        print_note(f"report: {self.path}")
+
+
 def _evaluate_sites(
     files: Sequence[str],
+    written: IncidentReport,
     sites: Path | None,
     site: str,
     *,
@@ -187,10 +269,14 @@ def _evaluate_sites(
     pack, diagnostics = authoring.load_or_compile(rules)
     _print_notes(diagnostics)
     missing: Literal["skip", "error"] = "skip" if skip_missing else "error"
+    site_tables = [
+        (read.site, read.table) for read in read_sites(sites, site, pack.manifest.contract)
+    ]
     results = {
-        read.site: with_file_rows(evaluate_table(pack, read.table, missing=missing), read.table)
-        for read in read_sites(sites, site, pack.manifest.contract)
+        name: with_file_rows(evaluate_table(pack, table, missing=missing), table)
+        for name, table in site_tables
     }
+    written.write(pack, site_tables, list(results.values()), rules, diagnostics)
     if site:
         result = results[site]
         comparison = compare(result, before, allowance) if before is not None else None
@@ -247,11 +333,7 @@ def _print_notes(diagnostics: Sequence[Diagnostic]) -> None:
     doubts = [d for d in diagnostics if d.severity == "warning"]
     if doubts:
         print_note(authoring.render(doubts) + "\n")
-    left_out = list(
-        dict.fromkeys(
-            d.message for d in diagnostics if d.severity == "info" and d.code in OMISSION_CODES
-        )
-    )
+    left_out = _omissions(diagnostics)
     for message in left_out[:MAX_SHOWN]:
         print_note(f"note: {message}")
     if len(left_out) > MAX_SHOWN:
@@ -261,17 +343,31 @@ def _print_notes(diagnostics: Sequence[Diagnostic]) -> None:
         )
 
 
-def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> None:
+def _omissions(diagnostics: Sequence[Diagnostic]) -> list[str]:
+    """The notes that part of the rules is not evaluated."""
+    return list(
+        dict.fromkeys(
+            d.message for d in diagnostics if d.severity == "info" and d.code in OMISSION_CODES
+        )
+    )
+
+
+def _evaluate_rdf(
+    rules: Sequence[str | Path], data: Path, written: IncidentReport, as_json: bool
+) -> None:
     """Evaluate shapes on an RDF file: the members of each target class are the rows."""
     from fedkg import authoring
     from fedkg.evaluation import evaluate as evaluate_table
+    from fedkg.evaluation.incidents import find_incidents, join_incidents
     from fedkg.evaluation.violations import violations
 
     parts, diagnostics = authoring.compile_for_rdf(rules, data)
     _print_notes(diagnostics)
-    documents = []
+    documents, found = [], []
     for kind, pack, table in parts:
         result = _with_subjects(evaluate_table(pack, table), table)
+        if written.path is not None:
+            found.append(find_incidents(pack, [("", table)], [result]))
         broken = violations(pack, table)
         if as_json:
             documents.append(
@@ -286,6 +382,8 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
             _show(result, None)
             for line in _violation_lines(broken, pack, table):
                 stdout_console().print(line, markup=False, highlight=False)
+    if written.path is not None:
+        written.write_found(join_incidents(found), [*rules, data], diagnostics)
     if as_json:
         print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
     if not any(pack.manifest.rules for _, pack, _ in parts):

@@ -16,13 +16,14 @@ def write_atomically(path: Path, text: str) -> None:
     replace_file(path, text.encode("utf-8"))
 
 
-def check_output_path(path: Path, name: str) -> None:
+def check_output_path(path: Path, name: str, *, option: str = "-o") -> None:
     """Check that a file can be written at `path`, before computing anything.
 
     fedkg does not create missing folders, because they are usually misspelt.
 
     Args:
         name: an example name for the help text.
+        option: the option that names the file.
 
     Raises:
         UsageError: `path` is a folder, or its folder is missing, not a folder, or not writable.
@@ -30,7 +31,7 @@ def check_output_path(path: Path, name: str) -> None:
     folder = path.parent
     if path.is_dir():
         raise UsageError(
-            f"{path} is a folder", expected="the name of a file", help=f"-o {path / name}"
+            f"{path} is a folder", expected="the name of a file", help=f"{option} {path / name}"
         )
     if not folder.exists():
         raise UsageError(
@@ -40,7 +41,7 @@ def check_output_path(path: Path, name: str) -> None:
     if not folder.is_dir():
         raise UsageError(
             f"{folder} is a file, not a folder for {path.name}",
-            help=f"-o {folder.parent / path.name}",
+            help=f"{option} {folder.parent / path.name}",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(

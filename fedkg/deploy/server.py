@@ -602,6 +602,10 @@ class RemoteExperiment(Experiment):
         return self.checked
 
     @override
+    def incidents(self, config: TrialConfig, checks: Sequence[Row]) -> None:
+        """None: the measured values stay at the sites."""
+
+    @override
     def control_sums(self, config: TrialConfig) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})

@@ -55,7 +55,7 @@ def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str
         values: the values of the table row.
         place: what to call the table row, such as ``row 812``.
     """
-    bound = _Bound(pack, bank, row, values)
+    bound = BoundConstraint(pack, bank, row, values)
     keys = [
         bound.columns[k].vocabulary[c]
         for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True)
@@ -76,7 +76,7 @@ def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
     """What a constraint reads on a table row: ``process 308.9 K, air 301.1 K, previous speed 1345
     rpm, failure 0, grade D``.
     """
-    return ", ".join(_Bound(pack, bank, row, values).read())
+    return ", ".join(BoundConstraint(pack, bank, row, values).read())
 
 
 def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
@@ -105,7 +105,7 @@ def _compared(formula: Formula) -> list[Formula]:
     return [atom for atom in atoms(formula) if not isinstance(atom, CategoryIs | Known)]
 
 
-class _Bound:
+class BoundConstraint:
     """A bank row on a table row."""
 
     def __init__(self, pack: Pack, bank: Bank, row: int, values: Values) -> None:
@@ -194,7 +194,7 @@ class _Bound:
         for table, part in everywhere(self.skeleton):
             if table == ROWS and isinstance(part, Reduce):
                 value = self._number(part)
-                yield f"{self._text(part)} {'unknown' if math.isnan(value) else number(value)}"
+                yield f"{self.term_text(part)} {'unknown' if math.isnan(value) else number(value)}"
             elif table == ROWS and isinstance(part, AtLeast) and not is_temporal(part.arg):
                 yield f"{self._holding(part)} of {self.names.counts[part.members]} members hold"
 
@@ -223,7 +223,7 @@ class _Bound:
             return f"{name} {_truth(value)}"
         if entry.type == "score":
             return f"{name} {entry.category}" if value == 1 else ""
-        return f"{name} {number(value)}{_unit(entry)}"
+        return f"{name} {number(value)}{unit_suffix(entry)}"
 
     def wanted(self) -> str:
         """What the rule asks for on this row."""
@@ -243,15 +243,15 @@ class _Bound:
         """``failure at least 0.5``: the side with a column first."""
         if isinstance(left, Param) and not isinstance(right, Param):
             words = {"le": "at least", "lt": "above", "eq": "equal to", "ne": "other than"}
-            return f"{self._text(right)} {words[atom.op]} {self._text(left)}"
+            return f"{self.term_text(right)} {words[atom.op]} {self.term_text(left)}"
         words = {"le": "at most", "lt": "below", "eq": "equal to", "ne": "other than"}
-        return f"{self._text(left)} {words[atom.op]} {self._text(right)}"
+        return f"{self.term_text(left)} {words[atom.op]} {self.term_text(right)}"
 
     def _rise(self, atom: Compare) -> str:
         """``failure no lower when wear is raised by 13 min``, for a comparison of one thing with
         itself in another view.
         """
-        if self._text(atom.left) != self._text(atom.right):
+        if self.term_text(atom.left) != self.term_text(atom.right):
             return ""
         views = [
             max((self.views[i] for i in _slots_of(side)), default=0)
@@ -263,8 +263,8 @@ class _Bound:
         raised = self.columns[reading.column]
         direction = "no lower" if views[0] == 0 else "no higher"
         return (
-            f"{self._text(atom.left)} {direction} when {short_name(raised)} is raised "
-            f"by {number(reading.delta)}{_unit(raised)}"
+            f"{self.term_text(atom.left)} {direction} when {short_name(raised)} is raised "
+            f"by {number(reading.delta)}{unit_suffix(raised)}"
         )
 
     def _reasons(self, formula: Formula) -> Iterator[str]:
@@ -284,12 +284,12 @@ class _Bound:
                     return
                 if isinstance(formula.left, Param):
                     yield (
-                        f"{self._text(formula.right)} is {number(right)}, "
+                        f"{self.term_text(formula.right)} is {number(right)}, "
                         f"{'at least' if formula.op == 'le' else 'above'} {number(left)}"
                     )
                 else:
                     yield (
-                        f"{self._text(formula.left)} is {number(left)}, "
+                        f"{self.term_text(formula.left)} is {number(left)}, "
                         f"{'at most' if formula.op == 'le' else 'below'} {number(right)}"
                     )
             case CategoryIs() | ClassIn():
@@ -300,7 +300,7 @@ class _Bound:
             case _:
                 yield formula_text(formula, self.names)
 
-    def _text(self, term: Term) -> str:
+    def term_text(self, term: Term) -> str:
         """A term in plain names; factors that only convert units are left out."""
         if isinstance(term, Product):
             kept = tuple(arg for arg in term.args if not isinstance(arg, Param))
@@ -323,7 +323,7 @@ class _Bound:
             return ""
         return (
             f"{short_name(entry)} "
-            f"{_truth(value) if entry.type == 'boolean' else number(value)}{_unit(entry)}"
+            f"{_truth(value) if entry.type == 'boolean' else number(value)}{unit_suffix(entry)}"
         )
 
     def _condition(self, view: int) -> str:
@@ -332,7 +332,7 @@ class _Bound:
             column = self.columns[reading.column]
             return (
                 f" at {short_name(column)} "
-                f"{number(self.values[0, reading.column] + reading.delta)}{_unit(column)}"
+                f"{number(self.values[0, reading.column] + reading.delta)}{unit_suffix(column)}"
             )
         return " in the row before" if reading.kind == "previous" else ""
 
@@ -359,5 +359,6 @@ def _truth(value: float) -> str:
     return "true" if value >= 0.5 else "false"
 
 
-def _unit(column: Column) -> str:
+def unit_suffix(column: Column) -> str:
+    """The unit of a column after a blank; "" for none and for probabilities."""
     return f" {column.unit}" if column.unit and column.unit not in ("1", "probability") else ""

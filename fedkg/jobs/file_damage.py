@@ -8,6 +8,7 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import (
     ENVIRONMENT,
     FINAL_TABLES,
+    INCIDENTS,
     JOB,
     LOCK,
     PACK,
@@ -21,13 +22,18 @@ from fedkg.jobs.folder import (
     RunFolder,
 )
 
-FROM_CHECKPOINTS = (*FINAL_TABLES, "knowledge.csv", "privacy.csv", "constants.csv")
+FROM_CHECKPOINTS = (
+    *FINAL_TABLES,
+    *("knowledge.csv", "privacy.csv", "constants.csv", "baselines.csv", "forecast_values.csv"),
+)
 """Tables that fedkg can rebuild from the last checkpoint of each trial."""
 
 FROM_TABLES = (RESULTS, THEORY, REPORT)
 """Files that fedkg derives from the tables at the end of every run."""
 
-REBUILDABLE = frozenset((JOB, PACK, TRIALS, SPLIT, "checks.csv", *FROM_CHECKPOINTS, *FROM_TABLES))
+REBUILDABLE = frozenset(
+    (JOB, PACK, TRIALS, SPLIT, "checks.csv", INCIDENTS, *FROM_CHECKPOINTS, *FROM_TABLES)
+)
 """Files that `fedkg run --resume` can rebuild."""
 
 

@@ -41,6 +41,11 @@ RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
     "theory.json",
 )
 
+INCIDENTS = "incidents.json"
+"""Where the data violate rules, as `fedkg.evaluation.incidents.find_incidents` returns it.
+
+Absent if they violate none, in private runs, and in runs over sites that keep their data."""
+
 LEARNED = "learned.json"
 """Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
 
@@ -149,6 +154,11 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "to",
     ),
     "causes.csv": ("trial", "driver", "driven", "strength", "lag"),
+    "baselines.csv": ("trial", "client", "by", "mse", "values"),
+    "forecast_values.csv": (
+        *("trial", "client", "channel", "unit", "time", "when"),
+        *("actual", "model", "persistence", "seasonal", "mean"),
+    ),
     "theory.csv": (
         *(
             "trial",
@@ -202,6 +212,7 @@ RUN_FILES = frozenset(
             REPORT,
             THEORY,
             LEARNED,
+            INCIDENTS,
             CHECKSUM_KEY,
             *CSV_FIELDS,
         ),

@@ -23,6 +23,7 @@ from fedkg.jobs.folder import (
     CHECKSUM_KEY,
     ENVIRONMENT,
     FINAL_TABLES,
+    INCIDENTS,
     JOB,
     PACK,
     SPLIT,
@@ -80,6 +81,9 @@ def write_initial_files(
     for name in ("rounds.csv", "clients.csv", *FINAL_TABLES):
         folder.rewrite(name, [])
     folder.rewrite("checks.csv", checks)
+    incidents = experiment.incidents(configs[0], checks)
+    if incidents is not None:
+        folder.write_json(INCIDENTS, incidents)
     document = job.model_dump(mode="json")
     checksum = _keyed_checksum(_new_key(folder)) if job.privacy is not None else str
     folder.write_text(JOB, _job_text(document))
@@ -214,6 +218,11 @@ def reopen_run(
     recovery.rebuild(SPLIT, "the data", lambda: json_text(experiment.splits(configs)))
     recovery.rebuild(
         "checks.csv", "the data", lambda: table_text("checks.csv", experiment.checks(configs[0]))
+    )
+    recovery.rebuild(
+        INCIDENTS,
+        "the data",
+        lambda: json_text(experiment.incidents(configs[0], experiment.checks(configs[0]))),
     )
     return begun, experiment, configs
 

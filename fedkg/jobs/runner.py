@@ -607,7 +607,10 @@ class _Runner:
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
-        optional = ("privacy.csv", "causes.csv", "knowledge.csv")
+        optional = (
+            *("privacy.csv", "causes.csv", "knowledge.csv"),
+            *("baselines.csv", "forecast_values.csv"),
+        )
         ended = tuple(name for name in optional if self.folder.rows(name))
         for name in (*FINAL_TABLES, *ended, *(("constants.csv",) if observed else ())):
             self.folder.rewrite(

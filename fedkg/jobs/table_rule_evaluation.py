@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedkg.data import Frame, concatenate
 from fedkg.data.sets import DataSet
 from fedkg.evaluation import evaluate
+from fedkg.evaluation.incidents import find_incidents
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts
@@ -31,6 +32,10 @@ from fedkg.pack import Pack, is_temporal
 from fedkg.pack.manifest import RuleRecord
 from fedkg.sites import load_sites, read_site
 from fedkg.tables import Table, read_table
+
+NamedTable = tuple[str, Table, Callable[[int], str]]
+"""The name of a site ("" for a table of all sites), its table, and a function that names a row by
+its position from 0."""
 
 SECONDS = {"s": 1.0, "h": 3600.0}
 """Seconds in a time unit of a data set; other units only order the rows."""
@@ -67,6 +72,38 @@ def count_data_set(pack: Pack, data: DataSet, job: Job) -> dict[str, TableCounts
     if data.x.ndim != 2 or not names:
         return None
     return count_frames(pack, _concatenate_frames(pack, list(site_frames(pack, data).values())))
+
+
+def data_set_tables(pack: Pack, data: DataSet, job: Job) -> list[NamedTable]:
+    """The tables of a data set that `count_data_set` evaluates, by site; none for images."""
+    if job.data.sites_file is not None:
+        sites = load_sites(str(job.data.sites_file))
+        read = {
+            name: read_site(sites, name, pack.manifest.contract).table
+            for name in (job.sites or sites.sites)
+        }
+        return [(name, table, table.where) for name, table in read.items()]
+    if job.data.set == TABLE_SET:
+        table = read_table(str(job.data.path))
+        return [("", table, table.where)]
+    if data.x.ndim != 2:
+        return []
+    frames = site_frames(pack, data)
+    return [(name, own.table(), partial(row_name, own)) for name, own in frames.items()]
+
+
+def find_table_incidents(
+    pack: Pack, tables: Sequence[NamedTable], rules: Sequence[str]
+) -> dict[str, Any] | None:
+    """The incidents of tables under some rules; None without tables. `Any`: JSON.
+
+    A rule whose columns a site lacks is not evaluated there.
+    """
+    if not tables:
+        return None
+    results = [evaluate(pack, table, missing="skip") for _, table, _ in tables]
+    named = [(site, table) for site, table, _ in tables]
+    return find_incidents(pack, named, results, rules, [where for _, _, where in tables])
 
 
 def names_of_checks(pack: Pack) -> list[str]:

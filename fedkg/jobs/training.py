@@ -137,18 +137,18 @@ def trial_attack(job: Job) -> Attack | None:
 
 
 def positive_weight(job: Job, positives: int, negatives: int) -> float:
-    """The weight of a failure in the loss, for these numbers of training rows.
+    """The weight of a row labelled 1 in the loss, for these numbers of training rows.
 
     Raises:
-        JobError: the job asks to balance failures, and there are none.
+        JobError: the job asks to balance rows labelled 1, and there are none.
     """
     weight = job.training.positive_weight
     if weight != "balanced":
         return float(weight)
     if not positives:
         raise JobError(
-            "training.positive_weight: the training rows contain no failures to balance",
-            help="give a number, or add rows with failures",
+            "training.positive_weight: no training row is labelled 1, which balancing needs",
+            help="give a number, or add rows labelled 1",
         )
     return negatives / positives
 

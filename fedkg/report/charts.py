@@ -130,12 +130,18 @@ def split_bars(sites: Mapping[str, Mapping[str, float]], event: str) -> Figure:
     """Rows of each site, with and without the label 1.
 
     Args:
-        event: noun for a row labelled 1, such as ``failure``.
+        event: noun for a row labelled 1, such as ``failure``; "" for targets of another kind.
     """
     names = list(sites)
-    counts = (
-        (f"without {event}", "#cbd5e1", [sites[n]["rows"] - sites[n]["positives"] for n in names]),
-    )
+    positives = [sites[name].get("positives", 0) if event else 0 for name in names]
+    counts = [
+        (
+            f"without {event}" if event else "rows",
+            "#94a3b8",
+            [sites[name]["rows"] - own for name, own in zip(names, positives, strict=True)],
+        ),
+        *([(event, ALARM, positives)] if event else []),
+    ]
     traces = [
         {
             "type": "bar",
@@ -146,7 +152,7 @@ def split_bars(sites: Mapping[str, Mapping[str, float]], event: str) -> Figure:
             "marker": {"color": tint},
             "hovertemplate": "%{x:,}",
         }
-        for label, tint, values in (*counts, (event, ALARM, [sites[n]["positives"] for n in names]))
+        for label, tint, values in counts
     ]
     figure = _figure(
         traces, y={"autorange": "reversed", "automargin": True}, x_title="rows of data"

@@ -26,7 +26,7 @@ def describe_outcome(records: RunRecords) -> list[str]:
     )
     asked = [result for result in records.results if not result.baseline]
     said = (
-        _unfinished(records),
+        describe_unfinished(records),
         _overview(asked),
         *figures,
         _excluded(records),
@@ -35,7 +35,8 @@ def describe_outcome(records: RunRecords) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def _unfinished(records: RunRecords) -> str:
+def describe_unfinished(records: RunRecords) -> str:
+    """Why the results are preliminary or partial; "" if they are not."""
     if records.failed:
         names = "; ".join(f"{name}: {why.splitlines()[0]}" for name, why in records.failed)
         return f"{len(records.failed)} of the runs failed; the report covers the others. {names}"

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
+from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event
 from fedkg.jobs.exclusions import summarise_exclusions
 from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
+from fedkg.report.candidate_causes import CandidateCauses, edges_of_sites
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
+from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
+from fedkg.report.incident_page import incident_context, report_environment
 from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.privacy_table import privacy_table
 from fedkg.report.properties_and_sets import property_table, set_table
@@ -37,6 +38,7 @@ from fedkg.report.site_tables import run_measure, site_tables
 from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables
 from fedkg.report.trial_groups import Scenario, scenarios
+from fedkg.report.verdict import advice_on_best, run_verdict
 from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
@@ -92,7 +94,7 @@ def page(records: RunRecords) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
-        template = _template()
+        template = report_environment().get_template("template.html.j2")
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
     figures = _Figures()
@@ -105,26 +107,6 @@ def page(records: RunRecords) -> str:
     }
     text: str = template.render(context)
     return text
-
-
-@cache
-def _template() -> Any:  # `Any`: jinja2 is optional
-    """The template of the report; its compilation takes longer than a short report."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup, escape
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["coded"] = lambda text: Markup(
-        re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    )
-    return environment.get_template("template.html.j2")
 
 
 class _Figures:
@@ -169,6 +151,12 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "title": records.title,
         "subtitle": _subtitle(records, seeds),
         "outcome": describe_outcome(records),
+        **run_verdict(records),
+        "forecast_table": forecast_table(records),
+        "forecast_headers": ["model", *BASELINE_TITLES.values()],
+        "forecast_curves": forecast_curves(records),
+        "forecast_legend": list(CURVES.items()),
+        "incidents": _incidents(records),
         "alpha_note": ALPHA_NOTE
         if any(name.endswith("alpha") for s in found for name, _ in s.setting)
         else "",
@@ -193,6 +181,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "zones": zone_legend(),
         "zone_basis": zone_basis(records.job),
         "zone_advice": zone_advice(records),
+        "advised": bool(advice_on_best(records)),
         "algorithms": [(names[key], colour) for key, colour in algorithm_colour.items()],
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),
@@ -225,6 +214,24 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     return context | {"sections": _shown_sections(context)}
 
 
+def _incidents(records: RunRecords) -> Context:
+    """The incidents in the data; empty if the data violate no rule, or the run may not tell."""
+    if not records.incidents:
+        return {}
+    edges = edges_of_sites(
+        {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}
+        for row in records.causes
+    )
+    causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
+    neighbours = {
+        name: [Neighbour(**(one | {"others": tuple(one["others"])})) for one in each]
+        for name, each in records.incidents.get("neighbours", {}).items()
+    }
+    return incident_context(
+        records.incidents, neighbours=neighbours, causes=causes if edges else None
+    )
+
+
 def _shown_sections(context: Context) -> list[tuple[str, str]]:
     """The sections with content, for the navigation."""
     every = (
@@ -234,6 +241,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("sites", "Sites", context["sites_apart"]),
         ("learning", "Learning", context["learning"]),
         ("violations", "Violations", context["violations"] or context["not_evaluated"]),
+        ("forecast-values", "Forecasts", context["forecast_table"]),
         ("weights", "Weights", context["weights"]),
         ("rule-changes", "Rule changes", context["rule_changes"]),
         ("exclusions", "Missing updates", context["exclusions"]),
@@ -243,6 +251,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("causes", "Causes", context["drives"]),
         ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
+        ("incidents", "Incidents", context["incidents"]),
         ("settings", "Settings", True),
     )
     return [(name, label) for name, label, shown in every if shown]
@@ -306,9 +315,10 @@ def _weights(
 
 def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
     drawn: list[Context] = []
+    is_detection = run_measure(records).name == "f1"
     for title, sites in records.splits:
         drawn += figures.add(
-            charts.split_bars(sites, records.event),
+            charts.split_bars(sites, records.event if is_detection else ""),
             title,
             f"rows of data per site, {title or 'all trials'}",
         )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
 from fedkg.jobs.comparison_metric import plural_event
-from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
+from fedkg.jobs.folder import ENVIRONMENT, INCIDENTS, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
 from fedkg.violation_rate_zones import describe_rate
 
 Json = dict[str, Any]
@@ -253,6 +253,10 @@ class RunRecords:
         rule_texts: the rules as written, by name.
         target: the target of the measure; NaN for none.
         theory: the content of `theory.json`; empty if the job does not ask for it.
+        incidents: the content of `incidents.json`; empty if there is none.
+        baselines: rows of `baselines.csv`.
+        forecast_values: rows of `forecast_values.csv`.
+        trivial: the figure of the best constant answer; NaN if unknown.
         failed: failed runs of a sweep with their reasons.
         open_runs: number of unfinished runs of a sweep.
     """
@@ -281,6 +285,10 @@ class RunRecords:
     target: float = math.nan
     title: str = "Training run"
     theory: Json = field(default_factory=dict)
+    incidents: Json = field(default_factory=dict)
+    baselines: tuple[Mapping[str, str], ...] = ()
+    forecast_values: tuple[Mapping[str, str], ...] = ()
+    trivial: float = math.nan
     failed: tuple[tuple[str, str], ...] = ()
     open_runs: int = 0
 
@@ -336,6 +344,10 @@ def read_run(folder: Path) -> RunRecords:
         else job.get("evaluation", {}).get("target_f1", math.nan),
         title=job.get("title") or job.get("name") or "Training run",
         theory=files.read_json(THEORY) if THEORY in files.log.states() else {},
+        incidents=files.read_json(INCIDENTS) if INCIDENTS in files.log.states() else {},
+        baselines=tuple(files.rows("baselines.csv")),
+        forecast_values=tuple(files.rows("forecast_values.csv")),
+        trivial=_or_nan(results.get("trivial")),
     )
 
 

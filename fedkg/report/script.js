@@ -2,8 +2,14 @@
   "use strict";
   var figures = JSON.parse(document.getElementById("figures").textContent);
   var config = { displayModeBar: false, responsive: true, scrollZoom: false };
+  var dark = window.matchMedia("screen and (prefers-color-scheme: dark)").matches;
   function draw(place) {
-    var figure = figures[place.dataset.figure];
+    var figure = figures[place.dataset.figure], layout = figure.layout;
+    if (dark) {
+      layout.font.color = "#a9b6c8";
+      [layout.xaxis, layout.yaxis].forEach(function (axis) { axis.gridcolor = "#2a3547"; axis.linecolor = "#334155"; });
+      (layout.shapes || []).forEach(function (shape) { shape.opacity = 0.18; if (shape.label && shape.label.font) { shape.label.font.color = "#e5e9f0"; } });
+    }
     Plotly.newPlot(place, figure.data, figure.layout, config);
   }
   var places = document.querySelectorAll(".plot");

@@ -39,7 +39,7 @@ def zone_basis(job: Mapping[str, Any]) -> list[str]:
     number = "the share of rules that the worst site's model violates on rows of the server"
     edges = (
         "The limits come from the data of the SCFA paper, where models with more violations "
-        "detected failures worse"
+        "performed worse"
     )
     limits = (
         "They were not measured on these machines, and a zone does not tell how much harm a "

@@ -9,7 +9,8 @@ Letters: N samples, K sites.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg import authoring
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
+from fedkg.evaluation.incidents import named_in_events
 from fedkg.federated import Clients, Problem, RoundRecord, Scorer, clients_of
 from fedkg.federated.model.constrained_outputs import Projected, Trust
 from fedkg.federated.model.knowledge_columns import (
@@ -38,6 +41,7 @@ from fedkg.federated.server.trace_scorer import TraceScorer
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
+from fedkg.graphs import find_neighbours
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
@@ -105,10 +109,14 @@ from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.table_rule_evaluation import (
     SECONDS,
+    NamedTable,
     TableCounts,
     check_rows,
     count_data_set,
     count_frames,
+    data_set_tables,
+    find_table_incidents,
+    row_name,
 )
 from fedkg.jobs.training import (
     build_trial_algorithm,
@@ -274,6 +282,43 @@ class Experiment:
         if frame is None:
             return count_data_set(self.pack, self.samples.uncut_rows, self.job)
         return count_frames(self.pack, frames_by_site(frame, self.samples.sites))
+
+    def incidents(self, config: TrialConfig, checks: Sequence[Row]) -> dict[str, Any] | None:
+        """Where the data violate rules about the data alone, for the report. `Any`: JSON.
+
+        None if they violate none, under privacy, and if sites keep their data: incidents contain
+        measured values.
+
+        Args:
+            checks: the rows of `checks.csv`.
+        """
+        violated = [row["rule"] for row in checks if row["violated"]]
+        if not violated or self.job.privacy is not None:
+            return None
+        frame = self.site_splits[config.split_key].frame
+        if frame is not None:
+            frames = frames_by_site(frame, self.samples.sites)
+            names = [*self.samples.sites] or [""]
+            tables: list[NamedTable] = [
+                (name, own.table(), partial(row_name, own))
+                for name, own in zip(names, frames, strict=True)
+            ]
+        else:
+            tables = data_set_tables(self.pack, self.samples.uncut_rows, self.job)
+        found = find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
+        return found if found is None else found | {"neighbours": self._neighbours(found)}
+
+    def _neighbours(self, incidents: Mapping[str, Any]) -> dict[str, Any]:
+        """What the graph files of the job state about the entities of incidents. `Any`: JSON.
+
+        Endpoints are not asked a second time.
+        """
+        files = [path for path in self.job.rules if "://" not in path]
+        names = named_in_events(incidents)
+        if not names or not any(authoring.is_graph(path) for path in files):
+            return {}
+        found = find_neighbours(files, names)
+        return {name: [asdict(one) for one in each] for name, each in found.items()}
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:
         """The control without learning on the test samples; None without rules about outputs."""

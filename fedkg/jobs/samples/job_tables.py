@@ -26,6 +26,7 @@ from fedkg.jobs.chronological_holdout import (
     note_order,
     row_timing,
 )
+from fedkg.jobs.comparison_metric import event_of, plural_event
 from fedkg.jobs.predicted_output import choose_output
 from fedkg.jobs.samples.sample_preparation import Index, Samples
 from fedkg.jobs.samples.site_summary import (
@@ -380,8 +381,9 @@ def _check_held_out(job: Job, summary: SiteSummary) -> tuple[str, ...]:
                 help="increase the share, or use a longer table",
             )
     if not summary.positives(TEST):
+        events = plural_event(event_of(job.data.label or "failure"))
         return (
-            "the test rows contain no failures: F1, precision and recall are 0 for every model",
+            f"the test rows contain no {events}: F1, precision and recall are 0 for every model",
         )
     return ()
 

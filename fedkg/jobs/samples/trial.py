@@ -34,6 +34,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
 from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
+from fedkg.jobs.samples.forecast_baselines import baseline_rows, site_forecasts, value_rows
 from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.knowledge_figures import knowledge_rows, knowledge_sums
 from fedkg.jobs.samples.knowledge_inputs import ColumnForm
@@ -155,6 +156,7 @@ class Trial:
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_distance_rows(self.config.id, names, models, self.sets),
             "properties.csv": self._properties(),
+            **self._baselines(models),
             **({"causes.csv": self._causes()} if self.edges else {}),
         }
 
@@ -291,6 +293,33 @@ class Trial:
             }
             for one in self.edges
         ]
+
+    def _baselines(self, models: Sequence[Params]) -> dict[str, list[Row]]:
+        """Rows of `baselines.csv` and `forecast_values.csv`; none unless the task is a forecast.
+
+        None under privacy either, because the rows contain measured values.
+        """
+        scaling = self.samples.scaled.outputs
+        if (
+            self.samples.summary.task != "forecast"
+            or self.samples.source.x.ndim != 3
+            or scaling is None
+            or self.config.job.privacy is not None
+        ):
+            return {}
+        test, names = self.samples.rows(TEST), self.problem.clients.names
+        found = []
+        for name, params, own in zip(
+            names, self._site_models(models), self._test_positions(), strict=True
+        ):
+            if len(own):
+                answers = self._answers(params, test[own]).detach().cpu().double().numpy()
+                answers = self.samples.scaled.quantities(answers)
+                found.append(site_forecasts(self.samples, name, test[own], answers))
+        return {
+            "baselines.csv": baseline_rows(self.config.id, found, scaling.std),
+            "forecast_values.csv": value_rows(self.config.id, found, self.samples),
+        }
 
     def _properties(self) -> list[Row]:
         """Rows of `properties.csv`.

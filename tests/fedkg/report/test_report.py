@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fedkg.errors import JobError, UsageError
+from fedkg.jobs.folder import RunFolder as Folder
 from fedkg.jobs.schema.data_section import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
@@ -23,6 +24,7 @@ from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text
 from fedkg.report.trial_groups import scenarios
+from fedkg.report.verdict import run_verdict
 from fedkg.report.zone_advice import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]
@@ -433,3 +435,34 @@ def test_missing_updates_are_listed_with_their_reason_and_a_remedy(run_folder: R
     assert "no site process answers on &lt;site.sock&gt;" in text
     assert "<code>fedkg site run SITE</code> at the site" in text
     assert "Missing updates" not in page(records)
+
+
+def test_the_report_begins_with_a_verdict_three_figures_and_actions(run_folder: RunFolder) -> None:
+    body, _ = _parts(write_report(run_folder()))
+    outcome = body[body.index('<section id="outcome">') : body.index('<section id="comparison">')]
+    text = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", outcome)).split())
+    assert text.startswith("Outcome SCFA finds failures best, with F1 0.61")
+    assert "3.0% of them at the worst site (safe)" in text
+    assert outcome.count("<dd>") == 3
+    assert "1 of 1" in text, "rules violated by the data"
+    assert "Recommended actions" in text
+    assert "Warmer inside" in text
+
+
+def test_the_page_uses_the_name_of_the_target(run_folder: RunFolder) -> None:
+    folder = run_folder()
+    environment = json.loads((folder / "environment.json").read_text())
+    (folder / "environment.json").write_text(json.dumps(environment | {"event": "attack"}))
+    Folder(folder).log_files(["environment.json"])
+    body, figures = _parts(write_report(folder))
+    assert "finds attacks best" in body
+    assert "failure" not in body + json.dumps(figures)
+
+
+def test_a_model_no_better_than_a_constant_answer_is_not_recommended(run_folder: RunFolder) -> None:
+    poor = replace(read_run(run_folder()), trivial=0.7)
+    found = run_verdict(poor)
+    assert "so do not use it yet" in found["verdict"]
+    assert any(step.startswith("Train for more rounds") for step in found["actions"])
+    better = replace(poor, trivial=0.1)
+    assert "do not use" not in run_verdict(better)["verdict"]

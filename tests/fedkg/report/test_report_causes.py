@@ -82,7 +82,7 @@ def test_the_page_can_be_used_without_a_mouse(epochs: int) -> None:
     assert r"Who drives &lt;b&gt;whom\u001b[2J\u202e" in page
     assert not {"\x1b", "\u202e"} & set(page)
     assert page.count('role="button"') == 2
-    assert page.count('tabindex="0"') == 2
+    assert page.count('class="client" tabindex="0"') == 2
     assert 'event.key === " "' in page
     assert ("epoch 3</text>" in page) == bool(epochs)
     heads = re.findall(r"<th\b[^>]*>", page)
