@@ -44,6 +44,9 @@ RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
 LEARNED = "learned.json"
 """Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
 
+REVIEWS = "reviews.jsonl"
+"""Decisions about suggested rules (`fedkg suggest`), made after the run."""
+
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
         "trial",
@@ -191,6 +194,7 @@ RUN_FILES = frozenset(
             REPORT,
             THEORY,
             LEARNED,
+            REVIEWS,
             CHECKSUM_KEY,
             *CSV_FIELDS,
         ),
