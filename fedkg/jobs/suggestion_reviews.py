@@ -122,6 +122,7 @@ def review_suggestion(
         ontologies.require_statement(edited, candidate.kind, name)
         statement = edited
     changed = statement != candidate.statement
+    window = [] if learned.window is None else ["from {} to {}".format(*learned.window)]
     return Review(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         candidate=candidate,
@@ -131,10 +132,7 @@ def review_suggestion(
         reason=reason,
         run=f"{learned.title}, sha256 {learned.run}"
         + (f", began {learned.began}" if learned.began else ""),
-        data="; ".join(
-            [f"from {learned.window[0]} to {learned.window[1]}"] * (learned.window is not None)
-            + [f"{file.name} sha256 {file.sha256}" for file in learned.files]
-        ),
+        data="; ".join([*window, *(f"{one.name} sha256 {one.sha256}" for one in learned.files)]),
     )
 
 
