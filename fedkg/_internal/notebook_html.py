@@ -25,7 +25,7 @@ def notebook_html(
         head = "".join(f'<th scope="col">{_text(one)}</th>' for one in headers)
         parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
         for row in shown:
-            cells = "".join(f'<td>{_text(cell)}</td>' for cell in row)
+            cells = "".join(f"<td>{_text(cell)}</td>" for cell in row)
             parts.append(f"<tr>{cells}</tr>")
         parts.append("</tbody></table>")
     if count > len(shown):

@@ -251,7 +251,7 @@ class FolderView:
         seconds = view.seconds_per_round()
         [trials] = [run.trials for run in self.status.runs if run.id == self.recent]
         left = sum(trial.rounds - trial.round for trial in trials)
-        return None if seconds is None else seconds * left
+        return None if seconds is None or not left else seconds * left
 
 
 def _rules(event: dict[str, Any]) -> tuple[list[tuple[str, int, int]], int]:

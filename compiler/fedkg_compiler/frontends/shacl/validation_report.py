@@ -97,7 +97,7 @@ class Report:
             "Validation report",
             "conforms" if self.conforms else f"{len(self.results):,} results",
             ("result", "message"),
-            ((first, " ".join(more)) for first, *more in found),
+            ((first, " ".join(map(str.strip, more))) for first, *more in found),
             len(self.results),
         )
 
