@@ -51,16 +51,12 @@ def test_every_notebook_is_listed_short_and_without_outputs() -> None:
 def test_a_notebook_runs_and_shows_its_results(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
-    manager = pytest.importorskip("jupyter_client.manager", reason="ipykernel is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     paths = (str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", ""))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     client = nbclient.NotebookClient(
-        notebook,
-        timeout=300,
-        km=manager.AsyncKernelManager(kernel_name="python3", transport="ipc"),
-        resources={"metadata": {"path": str(FOLDER)}},
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
     )
     client.execute()
     shown = outputs(notebook.cells)
