@@ -196,3 +196,22 @@ class LearnedKnowledge(Node):
     properties: tuple[MinedProperty, ...] = ()
     evidence: tuple[RuleEvidence, ...] = ()
     edges: tuple[CausalEdge, ...] = ()
+
+
+class Candidate(Node):
+    """A part of a candidate rule file: a rule or a cause with its evidence, or a remark.
+
+    Attributes:
+        kind: ``rule`` and ``cause`` are reviewed; ``signals`` declares the columns that rules
+            below it read; ``note`` is a comment.
+        name: name of the rule or cause; "" for the others.
+        statement: the statement as rule files write it; "" for a note.
+        evidence: why it is proposed; the text of a note.
+        declarations: statements that it needs, if your rules lack them.
+    """
+
+    kind: Literal["rule", "cause", "signals", "note"]
+    name: str = ""
+    statement: str = ""
+    evidence: str = ""
+    declarations: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from fedkg.authoring import CompileError, needs_compiler, render, require_file, 
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import LearnedKnowledge
+    from fedkg.learned_knowledge import Candidate, LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.graph.alignment.pair_alignment import Proposed
     from fedkg_compiler.graph.catalog import Catalog
@@ -293,6 +293,27 @@ def propose_rules(
         from fedkg_compiler.learned.candidates import proposed
 
         return proposed(learned, client=client, least=least, alpha=level)
+
+
+def require_statement(text: str, kind: str, name: str) -> None:
+    """Check that a text can replace the candidate `name`: one statement, a ``rule`` or a ``cause``.
+
+    Raises UsageError otherwise.
+    """
+    with needs_compiler("reviewing suggestions"):
+        from fedkg_compiler.learned.accepted import require_statement
+
+        require_statement(text, kind, name)
+
+
+def format_accepted_rules(
+    accepted: Sequence[tuple[Candidate, str, Sequence[tuple[str, str]]]],
+) -> str:
+    """A rule file with accepted candidates: each with its statement and its labelled evidence."""
+    with needs_compiler("writing accepted suggestions"):
+        from fedkg_compiler.learned.accepted import format_accepted
+
+        return format_accepted(accepted)
 
 
 def align_ontologies(first: str, second: str, least: float) -> Proposed:

@@ -250,6 +250,7 @@ def _json(found: Description) -> dict[str, Any]:
     keys = ("rule", "title", "words", "formula", "entity", "about", "numbers")
     facts: dict[str, Any] = {key: getattr(found, key) for key in keys}
     facts |= {"entities": list(found.entities), "bound_rows": found.rows}
+    facts |= {"evidence": dict(found.evidence)} if found.evidence else {}
     return facts | {"keeps": _example(found.keeps), "breaks": _example(found.breaks)}
 
 
@@ -272,5 +273,7 @@ def _lines(found: Description) -> Iterator[str]:
     yield f"  formula   {found.formula}"
     for line in found.numbers:
         yield f"  numbers   {line}"
+    for label, text in found.evidence:
+        yield f"  {label:<9} {text}"
     yield f"  satisfied {found.keeps.text}" if found.keeps else "  satisfied no example was found"
     yield f"  violated  {found.breaks.text}" if found.breaks else "  violated  no example was found"

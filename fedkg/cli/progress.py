@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fedkg.cli.console import print_note, stderr_console
-from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
+from fedkg.operations.live_view import figures_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from fedkg.jobs.events import Event, Values
+    from fedkg.jobs.events import Event
 
 
 class ProgressDisplay:
@@ -108,16 +108,3 @@ class ProgressDisplay:
             self._bar.remove_task(self._trials.pop(event.trial_number))
             self._count(replace(event, round=event.rounds))
         self._say(f"[{event.trial_number}/{event.trials}] {event.message or event.trial}")
-
-
-def figures_text(values: Values) -> str:
-    """``F1 0.71, violations 12% (danger)``; empty without an evaluation."""
-    parts: list[str] = []
-    rho, zone = values.get("rho_worst"), values.get("zone")
-    for name, measure in MEASURE_BY_COLUMN.items():
-        value = values.get(name)
-        if isinstance(value, float) and value == value and not parts:
-            parts.append(f"{measure.title} {value:.2f}")
-    if isinstance(rho, float) and rho == rho:
-        parts.append(f"violations {rho:.0%}" + (f" ({zone})" if zone else ""))
-    return ", ".join(parts)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, stdout_console
+from fedkg.cli.console import AsJson, print_json, print_line, stdout_console
 from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from fedkg.operations.live_view import TextTable
 
 
 def status(
@@ -40,61 +42,37 @@ def status(
         raise typer.Exit(1)
 
 
-def trial_table(found: dict[str, Any]) -> Table:
-    """The trials of a status, one per row. `Any`: JSON."""
+def rich_table(found: TextTable) -> Table:
+    """A table for the terminal; texts of users are escaped."""
     from rich.table import Table
     from rich.text import Text
 
-    from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
+    from fedkg.operations.live_view import LEFT_ALIGNED
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    several = len(found["runs"]) > 1
-    title = next(
-        (
-            MEASURE_BY_COLUMN[trial["measure"]].title
-            for run in found["runs"]
-            for trial in run["trials"]
-        ),
-        "F1",
-    )
-    for header in (*(["run"] if several else []), "training", "rounds", title, "violated rules"):
+    for header in found.headers:
+        is_text = header in LEFT_ALIGNED
         table.add_column(
-            header,
-            no_wrap=header != "training",
+            "" if header == "reason" else header,
+            no_wrap=header not in ("training", "reason"),
             overflow="fold",
-            justify="left" if header in ("run", "training") else "right",
+            justify="left" if is_text else "right",
         )
-    for run in found["runs"]:
-        for trial in run["trials"]:
-            cells = [
-                *([run["id"]] if several else []),
-                trial["id"],
-                f"{trial['round']}/{trial['rounds']}",
-            ]
-            cells += [
-                "-" if trial["figure"] is None else f"{trial['figure']:.3f}",
-                "-" if trial["violated_share"] is None else f"{trial['violated_share']:.0%}",
-            ]
-            table.add_row(*(Text(cell) for cell in cells))
-        if not run["trials"]:
-            table.add_row(
-                *(
-                    Text(cell)
-                    for cell in (*([run["id"]] if several else []), run["state"], "", "", "")
-                )
-            )
+    for row in found.rows:
+        table.add_row(*map(Text, row))
+    if found.more:
+        table.add_row(Text(found.more))
     return table
 
 
 def _show(found: dict[str, Any]) -> None:
     """Print a status. `Any`: JSON."""
-    stdout_console().print(trial_table(found))
+    from fedkg.operations.live_view import exclusion_lines, summarise, trial_table
+
+    stdout_console().print(rich_table(trial_table(found)))
     for run in found["runs"]:
-        for row in run["exclusions"]:
-            print_line(
-                f"{row['client']} is {row['state']} since round {row['since']}: {row['reason']}"
-                f" (decided by: {row['decided_by']}); {row['help']}"
-            )
+        for line in exclusion_lines([run]):
+            print_line(line)
         if run["error"]:
             print_line(
                 f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: "
@@ -107,15 +85,3 @@ def _show(found: dict[str, Any]) -> None:
         is_federation = (folder.parent / "federation.json").exists()
         command = f"server run {folder.parent}" if is_federation else f"run --resume {folder}"
         print_line(f"continue: fedkg {command}")
-
-
-def summarise(found: dict[str, Any]) -> str:
-    """``1 of 2 runs done, 1 begun, in progress``. `Any`: JSON."""
-    states = [run["state"] for run in found["runs"]]
-    said = [f"{states.count('done')} of {count(len(states), 'run')} done"]
-    said += [
-        f"{states.count(state)} {state}"
-        for state in ("begun", "failed", "open", "damaged")
-        if state in states
-    ]
-    return ", ".join(said) + (", in progress" if found["running"] else "")

@@ -12,6 +12,7 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line
 from fedkg.cli.learned_graph import read_findings
 from fedkg.cli.output_files import check_output_path, write_atomically
+from fedkg.cli.review_suggestions import ReviewOptions, review
 from fedkg.cli.site_options import SiteName, SitesPath, load_selected, require_sites
 from fedkg.errors import UsageError
 
@@ -65,11 +66,38 @@ def suggest(
     ] = False,
     sites: SitesPath = None,
     site: SiteName = "",
+    ask: Annotated[
+        bool, typer.Option("--review", help="Ask for a decision about each suggestion.")
+    ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", metavar="NAME", help="Accept a suggestion; can be repeated."),
+    ] = None,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--edit",
+            metavar="NAME=FILE",
+            help="Accept the statement in a file instead of a suggestion; can be repeated.",
+        ),
+    ] = None,
+    reject: Annotated[
+        list[str] | None,
+        typer.Option("--reject", metavar="NAME", help="Reject a suggestion; can be repeated."),
+    ] = None,
+    reviewer: Annotated[str, typer.Option("--reviewer", metavar="NAME", help="Who decides.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why the suggestions are decided so.")
+    ] = "",
+    accepted: Annotated[
+        bool, typer.Option("--accepted", help="Write the accepted suggestions with their evidence.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose rules from the findings of runs.
+    """Propose rules from the findings of runs, and record what people decide about them.
 
-    A proposal has no effect until you add it to your rules.
+    A proposal has no effect until you add it to your rules. Decisions belong to one run and go to
+    `reviews.jsonl` in its folder.
 
     For a property that was mined at several clients the proposal has the loosest of their numbers;
     with --client, that client's number. With --sites only clients that are sites of the sites
@@ -80,6 +108,8 @@ def suggest(
       fedkg suggest runs/traffic-001
       fedkg suggest runs/traffic-001 --sites sites.yaml --site north
       fedkg suggest learned.trig --client "station 7" -o candidates.fkg
+      fedkg suggest runs/traffic-001 --review --accepted -o accepted.fkg
+      fedkg suggest runs/traffic-001 --accept night_everywhere --reviewer "Ana" --reason "as seen"
     """
     from fedkg import ontologies
 
@@ -90,6 +120,18 @@ def suggest(
                 f"{output} already exists",
                 help="choose another name, or add --force to overwrite it",
             )
+    options = ReviewOptions(
+        ask=ask,
+        accept=accept or (),
+        reject=reject or (),
+        edit=edit or (),
+        reviewer=reviewer,
+        reason=reason,
+    )
+    if (options or accepted) and not (len(sources) == 1 and sources[0].is_dir()):
+        raise UsageError("a review needs one run", expected="fedkg suggest RUN --review")
+    if ask and as_json:
+        raise UsageError("--review and --json exclude each other", help="--accept NAME --json")
     require_sites(sites, site)
     if client and sites is not None:
         raise UsageError("--client and --sites exclude each other", help=f"--site {client}")
@@ -106,12 +148,31 @@ def suggest(
             help="remove --client (or --site) for rules of all clients",
         )
     made = ontologies.propose_rules(found, client=client, least=confidence, level=level)
+    if options:
+        review(sources[0], found[0], made.candidates, options, show=not as_json)
+    text, decided = made.text, {}
+    if len(sources) == 1 and sources[0].is_dir():
+        from fedkg.jobs.suggestion_reviews import accepted_rules, read_reviews, valid_reviews
+
+        decided = valid_reviews(read_reviews(sources[0]))
+        text = accepted_rules(decided) if accepted else text
     if output is not None:
-        write_atomically(output, made.text)
+        write_atomically(output, text)
     if as_json:
         print_json(
-            {"rules": made.rules, "causes": made.causes, "notes": made.notes, "text": made.text}
+            {
+                "rules": made.rules,
+                "causes": made.causes,
+                "notes": made.notes,
+                "candidates": [
+                    one.model_dump() for one in made.candidates if one.kind in ("rule", "cause")
+                ],
+                "reviews": [one.model_dump(mode="json") for one in decided.values()],
+                "text": text,
+            }
         )
+    elif accepted or options:
+        _show_reviewed(sources[0], output, text if accepted else "", len(decided))
     elif output is None:
         print_line(made.text.rstrip("\n"))
     else:
@@ -134,6 +195,17 @@ def suggest(
                 f"YOUR-RULES.fkg {' '.join(files)}"
                 + (f" --sites {shlex.quote(str(sites))}" if sites is not None else "")
             )
+
+
+def _show_reviewed(run: Path, output: Path | None, text: str, decided: int) -> None:
+    """Print the accepted rules, or where they are and what to do next."""
+    if text and output is None:
+        print_line(text.rstrip("\n"))
+    elif text:
+        print_line(f"{output}: accepted suggestions, with {count(decided, 'decision')} in all")
+        print_line(f"next: fedkg check YOUR-RULES.fkg {shlex.quote(str(output))}")
+    else:
+        print_line(f"next: fedkg suggest {shlex.quote(str(run))} --accepted -o accepted.fkg")
 
 
 def _select_sites(found: LearnedKnowledge, names: Sequence[str]) -> LearnedKnowledge:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg._internal.notebook_html import notebook_html
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.binding.batch import Batch, read_batch
@@ -92,6 +93,21 @@ class ConstraintModule(nn.Module):
     Raises:
         LayoutError: the layouts lack a column or an output that the rules read.
     """
+
+    def _repr_html_(self) -> str:
+        """The rules as a notebook shows them, with the columns that they read."""
+        outputs = self.plan.y.output_names
+        said = f"over {len(self.plan.x.names):,} features: {', '.join(self.plan.x.names)}"
+        return notebook_html(
+            "ConstraintModule",
+            f"{said}; outputs: {outputs}" if outputs else said,
+            ("rule", "kind", "about", "title"),
+            (
+                (rule.name, rule.kind, "output" if rule.output else "data", rule.title)
+                for rule in self.pack.manifest.rules
+            ),
+            len(self.pack.manifest.rules),
+        )
 
     def __init__(
         self, pack: Pack, *, x: InputLayout, y: AnyLayout = None, memory: float = 48.0

@@ -17,6 +17,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg._internal.notebook_html import notebook_html
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty
@@ -156,6 +157,25 @@ class ConstraintReport:
         return (
             f"ConstraintReport({size}, {_count(self._of.pack.rows, 'constraint')} of "
             f"{_count(len(self._of.pack.manifest.rules), 'rule')})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The rules as a notebook shows them, with verdicts in the form of the call."""
+        rules = self._of.pack.manifest.rules
+        zeros = torch.zeros(len(rules), dtype=torch.int64, device=self.rule_index.device)
+        counts = [
+            zeros.index_add(0, self.rule_index, verdicts.flatten(0, -2).sum(0)).tolist()
+            for verdicts in (self.satisfied, self.violated, self.unknown)
+        ]
+        return notebook_html(
+            repr(self),
+            "",
+            ("rule", "satisfied", "violated", "unknown", "title"),
+            (
+                (rule.name, *numbers, rule.title)
+                for rule, *numbers in zip(rules, *counts, strict=True)
+            ),
+            len(rules),
         )
 
     @property

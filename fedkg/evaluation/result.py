@@ -19,15 +19,21 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.notebook_html import notebook_html
 from fedkg.constraints.meaning.interpreter import BankValues
+from fedkg.errors import MissingExtra
 from fedkg.evaluation.table_readings import Readings
 from fedkg.knowledge.knowledge_model_agreement import Agreement
 from fedkg.pack import Bank, Pack
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 MOST = 100
 """At most this number of entities per rule is named in JSON."""
@@ -377,6 +383,86 @@ class Evaluation:
         """
         return rate(
             sum(rule.satisfied for rule in self.rules), sum(rule.violated for rule in self.rules)
+        )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row for each rule: its counts, rate and worst place; missing values are NA.
+
+        Raises MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise MissingExtra("an evaluation as a pandas data frame", "frames") from error
+        names = {str: "object", bool: "bool", int: "Int64", float: "Float64"}
+        return pandas.DataFrame(
+            {
+                name: pandas.Series(values, dtype=names[kind])
+                for name, (kind, values) in self._columns().items()
+            }
+        )
+
+    def to_polars(self) -> polars.DataFrame:
+        """One row for each rule, with the columns of `to_pandas`; missing values are null.
+
+        Raises MissingExtra: polars is not installed.
+        """
+        try:
+            import polars
+        except ModuleNotFoundError as error:
+            raise MissingExtra("an evaluation as a polars data frame", "frames") from error
+        kinds = {
+            str: polars.String(),
+            bool: polars.Boolean(),
+            int: polars.Int64(),
+            float: polars.Float64(),
+        }
+        columns = self._columns()
+        return polars.DataFrame(
+            {name: values for name, (_, values) in columns.items()},
+            schema={name: kinds[kind] for name, (kind, _) in columns.items()},
+        )
+
+    def _columns(self) -> dict[str, tuple[type, list[Any]]]:
+        """Columns of a data frame: type of the values, and the values. `Any`: that type or None."""
+        texts = ("rule", "title", "kind", "severity")
+        counts = ("bound_rows", "satisfied", "violated", "unknown", "fired")
+        rules, worst = self.rules, [rule.worst for rule in self.rules]
+        return {
+            **{name: (str, [getattr(rule, name) for rule in rules]) for name in texts},
+            "output": (bool, [rule.output for rule in rules]),
+            **{name: (int, [getattr(rule, name) for rule in rules]) for name in counts},
+            "violation_rate": (float, [rule.violation_rate for rule in rules]),
+            "worst_robustness": (float, [one and one.robustness for one in worst]),
+            "worst_unit": (str, [one and one.unit for one in worst]),
+            "worst_entity": (str, [one and one.entity for one in worst]),
+            "worst_row": (int, [one and one.row for one in worst]),
+            "worst_time": (str, [one and one.time for one in worst]),
+            "notes": (str, ["; ".join((*rule.notes, *rule.no_rows)) for rule in rules]),
+        }
+
+    def _repr_html_(self) -> str:
+        """The verdicts as a notebook shows them."""
+        from fedkg.evaluation.result_presentation import share_text, worst_text
+
+        rate = self.violation_rate
+        said = "no verdicts" if rate is None else f"{share_text(rate)} of the verdicts violated"
+        return notebook_html(
+            "Evaluation",
+            f"of {self.rows:,} rows in {self.table}: {said}",
+            ("rule", "bound rows", "satisfied", "violated", "unknown", "worst"),
+            (
+                (
+                    rule.rule,
+                    rule.bound_rows,
+                    rule.satisfied,
+                    rule.violated,
+                    rule.unknown,
+                    worst_text(rule.worst) or "; ".join(rule.notes[:1]),
+                )
+                for rule in self.rules
+            ),
+            len(self.rules),
         )
 
     def to_json(self) -> dict[str, Any]:

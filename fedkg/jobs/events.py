@@ -67,6 +67,9 @@ class Event:
     rules: Mapping[str, Values] = field(default_factory=dict)
 
 
+MOST_LOGGED_RULES = 100
+"""Rules of a round that the log keeps, so that a thousand rules do not fill the disk."""
+
 Listener = Callable[[Event], None]
 
 
@@ -95,6 +98,27 @@ def event_fields(event: Event) -> dict[str, Any]:
     }
 
 
+def most_violated_rules(rules: Mapping[str, Values]) -> dict[str, Any]:
+    """The rules of a round as the log keeps them, most violated first. `Any`: JSON.
+
+    Returns:
+        ``rules``: violated and evaluated by name, at most `MOST_LOGGED_RULES`; ``omitted_rules``:
+        the number of the others. Empty without an evaluated rule.
+    """
+    rates = {
+        name: float(counts["violated"]) / float(counts["evaluated"])
+        for name, counts in rules.items()
+        if counts["evaluated"]
+    }
+    if not rates:
+        return {}
+    listed = sorted(rates, key=lambda name: (-rates[name], name))[:MOST_LOGGED_RULES]
+    kept = {
+        name: {which: rules[name][which] for which in ("violated", "evaluated")} for name in listed
+    }
+    return {"rules": kept, "omitted_rules": len(rates) - len(kept)}
+
+
 class EventLog:
     """A listener that appends every event to `events.jsonl` of a run folder.
 
@@ -111,7 +135,9 @@ class EventLog:
 
     def __call__(self, event: Event) -> None:
         """Append one event."""
-        line = json.dumps(event_fields(event), ensure_ascii=False, allow_nan=False) + "\n"
+        fields = event_fields(event)
+        fields |= most_violated_rules(event.rules) if event.kind == "round" else {}
+        line = json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             body = line.encode("utf-8", errors="backslashreplace")

@@ -49,6 +49,9 @@ Absent if they violate none, in private runs, and in runs over sites that keep t
 LEARNED = "learned.json"
 """Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
 
+REVIEWS = "reviews.jsonl"
+"""Decisions about suggested rules (`fedkg suggest`), made after the run."""
+
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
         "trial",
@@ -213,6 +216,7 @@ RUN_FILES = frozenset(
             THEORY,
             LEARNED,
             INCIDENTS,
+            REVIEWS,
             CHECKSUM_KEY,
             *CSV_FIELDS,
         ),

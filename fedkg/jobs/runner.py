@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.notebook_html import notebook_html
 from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
@@ -99,6 +100,12 @@ class Run:
     sentences: tuple[str, ...]
     report: Path | None
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The outcome as a notebook shows it."""
+        where = f"in {self.folder}" + (f", report: {self.report}" if self.report else "")
+        sentences = [(one,) for one in self.sentences]
+        return notebook_html("Run", where, ("outcome",), sentences, len(sentences))
 
 
 class RulesChange(Exception):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.notebook_html import notebook_html
 from fedkg.pack.bank import Bank
 from fedkg.pack.manifest import Manifest
 from fedkg.pack_bytes import PackCounts
@@ -53,6 +54,34 @@ class Pack:
             inferences=len(manifest.inferences),
             sets=len(manifest.sets),
             causes=len(manifest.causes),
+        )
+
+    def _repr_html_(self) -> str:
+        """The rules as a notebook shows them."""
+        bound = np.zeros(len(self.manifest.rules), dtype=np.int64)
+        for bank in self.banks:
+            np.add.at(bound, bank.rule, 1)
+        counts = self.counts
+        numbers = {
+            name: getattr(counts, name) for name in ("knowledge", "inferences", "sets", "causes")
+        }
+        more = "".join(f", {number:,} {name}" for name, number in numbers.items() if number)
+        return notebook_html(
+            "Pack",
+            f"{counts.rules:,} rules, {counts.rows:,} bound rows{more}",
+            ("rule", "kind", "about", "hard", "bound rows", "title"),
+            (
+                (
+                    rule.name,
+                    rule.kind,
+                    "output" if rule.output else "data",
+                    "yes" if rule.hard else "",
+                    rows,
+                    rule.title,
+                )
+                for rule, rows in zip(self.manifest.rules, bound.tolist(), strict=True)
+            ),
+            counts.rules,
         )
 
     def to_bytes(self) -> bytes:

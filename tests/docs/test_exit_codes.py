@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -165,6 +166,24 @@ def _stopped_stream(fedkg: Command) -> int:
         return int(fedkg("monitor", "rules.fkg", "table.csv").code)
 
 
+def _stopped_review(fedkg: Command) -> int:
+    """The input ends before the first answer."""
+    from fedkg.jobs.folder import JOB, RunFolder
+    from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+
+    number = MinedNumber(name="low", value=2.0, direction="down")
+    one = MinedProperty(
+        inference="a", template="t", text="t(torque, ?low)", numbers=(number,), traces=3
+    )
+    found = LearnedKnowledge(run="", title="", software="", began="", properties=(one,))
+    Path("reviewed").mkdir()
+    RunFolder(Path("reviewed")).write_text(JOB, "name: small\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fedkg.cli.suggest.read_findings", lambda folder: found)
+        patched.setattr("sys.stdin", io.StringIO(""))
+        return int(fedkg("suggest", "reviewed", "--review").code)
+
+
 def _damaged_shapes(fedkg: Command) -> int:
     Path("broken.ttl").write_text("<a> <b>")
     return int(fedkg("validate", "data.ttl", "broken.ttl").code)
@@ -187,6 +206,7 @@ PROVOKE: dict[tuple[str, str], Callable[[Command], int]] = {
     ("5", "run"): _too_few,
     ("130", "run"): _stopped,
     ("130", "monitor"): _stopped_stream,
+    ("130", "suggest --review"): _stopped_review,
 }
 """How to provoke each row that names a command."""
 

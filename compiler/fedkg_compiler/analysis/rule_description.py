@@ -20,6 +20,7 @@ from fedkg_compiler.analysis.bounds import Bounds, RowTable, between, find_bound
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence
+from fedkg_compiler.analysis.rule_evidence import read_evidence
 from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
 from fedkg_compiler.formulas.formula_algebra import implications
 from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in
@@ -72,6 +73,8 @@ class Description:
     numbers: tuple[str, ...]
     keeps: Example | None
     breaks: Example | None
+    evidence: tuple[tuple[str, str], ...] = ()
+    """Labels and texts of an accepted suggestion: its evidence, data, run and reviewer."""
 
 
 def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = None) -> Description:
@@ -111,6 +114,7 @@ def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = No
         ),
         keeps=keeps,
         breaks=breaks,
+        evidence=read_evidence(record.text),
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedkg.learned_knowledge import (
+    Candidate,
     CausalEdge,
     LearnedKnowledge,
     MinedNumber,
@@ -38,12 +39,27 @@ MANY = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The text of a candidate file, and what is in it."""
+    """The text of a candidate file, and what is in it.
+
+    Attributes:
+        text: the file.
+        candidates: its parts in order.
+        notes: number of remarks about rules that the data violates or always satisfies.
+    """
 
     text: str
-    rules: int
-    causes: int
+    candidates: tuple[Candidate, ...]
     notes: int
+
+    @property
+    def rules(self) -> int:
+        """Number of proposed rules."""
+        return sum(one.kind == "rule" for one in self.candidates)
+
+    @property
+    def causes(self) -> int:
+        """Number of proposed causes."""
+        return sum(one.kind == "cause" for one in self.candidates)
 
 
 def proposed(
@@ -65,18 +81,16 @@ def proposed(
     groups: dict[tuple[str, str], list[MinedProperty]] = {}
     for one in properties:
         groups.setdefault((one.inference, one.text), []).append(one)
-    rules = [_legible(text) for key in sorted(groups) for text in _rule(groups[key], client, least)]
+    parts = [one for key in sorted(groups) for one in _rule(groups[key], client, least)]
     edges = [
         edge
         for run in found
         for edge in run.edges
         if _sure(edge) is None or (_sure(edge) or 0.0) <= alpha
     ]
-    causes = [_legible(text) for text in _causes(edges, alpha)]
-    leads = [
-        _legible(text)
-        for text in precedences(edges, timed=any(run.step is not None for run in found))
-    ]
+    parts += _causes(edges, alpha)
+    parts += precedences(edges, timed=any(run.step is not None for run in found))
+    parts = [_legible(one) for one in parts]
     notes = [note for run in found for evidence in run.evidence for note in _noted(evidence)]
     where = f"for {client}" if client else "for all clients"
     titles = ", ".join(sorted({_titled(run) for run in found}))
@@ -84,31 +98,31 @@ def proposed(
         f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, "
         "change it, delete the rest."
     )
-    parts = [head, *rules, *causes, *leads, *(["\n".join(notes)] if notes else [])]
-    if len(parts) == 1:
-        parts.append(
+    texts = [head, *map(candidate_text, parts), *(["\n".join(notes)] if notes else [])]
+    if len(texts) == 1:
+        texts.append(
             comment(
                 "Nothing to propose: no property was found, no edge has a p-value of "
                 f"{plain(alpha)} or less, the data violates no rule, and none is satisfied in "
                 f"{MANY:,} cases or more."
             )
         )
-    made = sum("\nrule " in part for part in (*rules, *leads))
-    allowed = sum("\ncause " in part for part in causes)
-    return Proposal(text="\n\n".join(parts) + "\n", rules=made, causes=allowed, notes=len(notes))
+    return Proposal(text="\n\n".join(texts) + "\n", candidates=tuple(parts), notes=len(notes))
 
 
-def _legible(text: str) -> str:
-    """A candidate as it is where the parser reads it.
+def candidate_text(one: Candidate) -> str:
+    """A candidate as a rule file has it: its evidence as a comment, then the statement."""
+    return "\n".join(filter(None, (comment(one.evidence), one.statement)))
 
-    Else a comment that says what is left out, and why.
-    """
+
+def _legible(one: Candidate) -> Candidate:
+    """The candidate if the parser reads it, else a note that says what is left out, and why."""
+    text = candidate_text(one)
     why = unwritable(text)
-    return (
-        comment(f"Left out, since it cannot be written as a rule: {why}. It would read: {text}")
-        if why
-        else text
-    )
+    if not why:
+        return one
+    said = f"Left out, since it cannot be written as a rule: {why}. It would read: {text}"
+    return Candidate(kind="note", evidence=said)
 
 
 def _titled(run: LearnedKnowledge) -> str:
@@ -118,7 +132,7 @@ def _titled(run: LearnedKnowledge) -> str:
     return f"{run.title} ({'; '.join(said)})" if said else run.title
 
 
-def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator[str]:
+def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator[Candidate]:
     first = group[0]
     sure = min(one.confidence for one in group)
     clients = sorted({one.client for one in group} - {""})
@@ -140,7 +154,7 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
         else "So few series say nothing about further ones."
     )
     if sure < least:
-        yield comment(f"{said} Left out: that is less than {least:.0%}.")
+        yield Candidate(kind="note", evidence=f"{said} Left out: that is less than {least:.0%}.")
         return
     numbers = [
         _common([one.numbers[place] for one in group]) for place in range(len(first.numbers))
@@ -150,10 +164,10 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
     ]
     if open_ones:
         differ = " and ".join(f"?{name}" for name in open_ones)
-        yield comment(
-            f"{said} No rule for all: {differ} differ from client to client, and the "
-            "formula does not tell which is looser."
+        why = (
+            f"{differ} differ from client to client, and the formula does not tell which is looser."
         )
+        yield Candidate(kind="note", evidence=f"{said} No rule for all: {why}")
         return
     text = first.text
     for own, number in zip(first.numbers, numbers, strict=True):
@@ -161,10 +175,10 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
         text = re.sub(limit, lambda _, value=number: str(value), text)  # type: ignore[misc]
     name = name_of(f"{first.inference}_{client}" if client else f"{first.inference}_everywhere")
     title = f"Found in the series of {client}." if client else f"Found in the series of {who}."
-    yield (
-        f"{comment(said)}\nrule {name} {quoted(shown(title))}\n  kind temporal\n  "
-        f"require initially follows {text}"
+    statement = (
+        f"rule {name} {quoted(shown(title))}\n  kind temporal\n  require initially follows {text}"
     )
+    yield Candidate(kind="rule", name=name, statement=statement, evidence=said)
 
 
 def _common(numbers: Sequence[MinedNumber]) -> str | None:
@@ -188,7 +202,7 @@ def _sure(edge: CausalEdge) -> float | None:
     return edge.p_value if edge.adjusted is None else edge.adjusted
 
 
-def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
+def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[Candidate]:
     for lag, word in sorted({(edge.lag, _judged_by(edge)) for edge in edges}):
         own = [edge for edge in edges if (edge.lag, _judged_by(edge)) == (lag, word)]
         listed = "; ".join(
@@ -196,11 +210,14 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
         )
         only = f" ; fkg:{word} ?p . FILTER(?p <= {plain(alpha)})" if word else ""
         more = "_uncorrected" if word == "pValue" else "_untested" if not word else ""
-        yield (
-            f"{comment(f'Found, {lag} step(s) ahead: {listed}.')}\ncause found_{lag}_ahead{more}\n "
-            " for ?a, ?b where { GRAPH ?run { ?edge a fkg:CausalEdge ; fkg:driver ?a ;"
-            f" fkg:driven ?b ; fkg:lagSteps {lag}{only} }} }}\n  allow ?a drives ?b"
+        name = f"found_{lag}_ahead{more}"
+        statement = (
+            f"cause {name}\n  for ?a, ?b where {{ GRAPH ?run {{ ?edge a fkg:CausalEdge ;"
+            f" fkg:driver ?a ; fkg:driven ?b ; fkg:lagSteps {lag}{only} }} }}\n"
+            "  allow ?a drives ?b"
         )
+        said = f"Found, {lag} step(s) ahead: {listed}."
+        yield Candidate(kind="cause", name=name, statement=statement, evidence=said)
 
 
 def _judged_by(edge: CausalEdge) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -82,6 +83,53 @@ def test_from_a_run_to_rules_that_compile(
     assert "each, from 2024-01-01T00:00:00 to" in text.replace("\n# ", " ")
     pack = authoring.compile([run.parent / "rules.fkg", "candidates.fkg"])
     assert {"early_everywhere", "late_everywhere"} <= {rule.name for rule in pack.manifest.rules}
+
+
+def test_accepted_suggestions_compile_and_carry_their_evidence(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(run, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    rules = shutil.copy(run.parent / "rules.fkg", tmp_path)
+    before = call(capsys, "verify", folder).out
+    who = ("--reviewer", "Ana Silva", "--reason", "as operators see it")
+    done = call(capsys, "suggest", folder, "--accept", "early_everywhere", *who)
+    assert (done.code, done.out.splitlines()[0]) == (0, "accepted early_everywhere")
+    Path("late.fkg").write_text(
+        "rule late_mine require initially follows operational_range(volume, 9, 2000, 3, 5)\n"
+    )
+    made = call(
+        capsys,
+        *("suggest", folder, "--edit", "late_everywhere=late.fkg", *who),
+        *("--accepted", "-o", "accepted.fkg"),
+    )
+    assert (made.code, made.out.splitlines()[0]) == (0, "edited late_everywhere")
+    assert call(capsys, "fmt", "accepted.fkg").code == 0
+    assert call(capsys, "check", rules, "accepted.fkg").code == 0
+    learned = read_learned(folder)
+    own = [one for one in learned.properties if one.inference == "early"]
+    shown = call(capsys, "explain", "early_everywhere", rules, "accepted.fkg", "--json").json
+    assert list(shown["evidence"]) == ["evidence", "data", "run", "reviewed"]
+    assert f"early: found in the series of {len(own)} clients, " in shown["evidence"]["evidence"]
+    assert f"{min(one.confidence for one in own):.0%} or more" in shown["evidence"]["evidence"]
+    assert shown["evidence"]["data"].startswith("from 2024-01-01T00:00:00 to 2024-01-05T23:00:00")
+    assert learned.run in shown["evidence"]["run"]
+    assert re.fullmatch(
+        r"accepted by Ana Silva on \d{4}-\d{2}-\d{2}: as operators see it",
+        shown["evidence"]["reviewed"],
+    )
+    edited = call(capsys, "explain", "late_mine", rules, "accepted.fkg").out
+    assert '  proposed  rule late_everywhere "Found in the series of all clients' in edited
+    reject = ("suggest", folder, "--reject", "early_everywhere", *who, "--accepted")
+    assert "rule early_everywhere" not in call(capsys, *reject).out
+    log = before.split()[-1]
+    assert call(capsys, "verify", folder, "--checksum", log).code == 0
+    lines = (folder / "reviews.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) == 3
+    (folder / "reviews.jsonl").write_text("".join(lines[:2]))
+    assert "reviews.jsonl is damaged" in call(capsys, "verify", folder).out
+    refused = call(capsys, "suggest", folder, "--accept", "early_everywhere", *who)
+    assert (refused.code, "reviews.jsonl is damaged" in refused.err) == (1, True)
 
 
 def test_one_site_and_what_is_not_known(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 from typing_extensions import override
 
+from fedkg._internal.notebook_html import notebook_html
 from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Inverse,
@@ -88,6 +89,17 @@ class Report:
     def conforms(self) -> bool:
         """Whether there is no result, of whatever severity."""
         return not self.results
+
+    def _repr_html_(self) -> str:
+        """The results as a notebook shows them."""
+        found = (self.lines(result) for result in self.results)
+        return notebook_html(
+            "Validation report",
+            "conforms" if self.conforms else f"{len(self.results):,} results",
+            ("result", "message"),
+            ((first, " ".join(map(str.strip, more))) for first, *more in found),
+            len(self.results),
+        )
 
     def graph(self) -> Graph:
         """The report as a graph with one `sh:ValidationReport`."""

@@ -1,0 +1,190 @@
+"""Decisions of people about suggested rules, as lines of `reviews.jsonl` in the run folder.
+
+A line is never changed. If a suggestion has several lines, the last one is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.safe_text import HIDDEN
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.folder import RESTORE_HELP, REVIEWS, RunFolder
+from fedkg.learned_knowledge import Candidate, LearnedKnowledge
+from fedkg.pack.node import Node
+
+MAX_NAME, MAX_REASON, MAX_STATEMENT = 200, 2_000, 20_000
+"""Most characters of a reviewer's name, of a reason and of an edited statement."""
+
+Verdict = Literal["accepted", "edited", "rejected"]
+
+
+class Review(Node):
+    """One decision about one suggestion.
+
+    Attributes:
+        time: when it was made, in UTC (ISO 8601).
+        candidate: the suggestion.
+        decision: ``edited`` accepts another statement than the suggested one.
+        statement: the accepted statement; the suggested one if the suggestion was rejected.
+        reviewer: name of the person.
+        reason: why the person decided so.
+        run: title, SHA-256 of the job and start of the run that the suggestion comes from.
+        data: time range and files of the data; "" for a run with differential privacy.
+    """
+
+    time: str
+    candidate: Candidate
+    decision: Verdict
+    statement: str
+    reviewer: str
+    reason: str
+    run: str
+    data: str
+
+
+def reviewable(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
+    """The rules and causes among the candidates, by name."""
+    return {one.name: one for one in candidates if one.kind in ("rule", "cause")}
+
+
+def read_reviews(folder: Path) -> list[Review]:
+    """All decisions of a run, oldest first. Raises JobError if the file is damaged."""
+    files = RunFolder(folder)
+    if REVIEWS not in files.log.states() and not (folder / REVIEWS).exists():
+        return []
+    try:
+        lines = files.read_bytes(REVIEWS).splitlines()
+        return [Review.model_validate_json(line) for line in lines]
+    except ValidationError as error:
+        raise JobError(
+            f"{folder / REVIEWS} is damaged",
+            received=f"a line that is not a decision: {error.errors()[0]['msg']}",
+            help=RESTORE_HELP,
+        ) from error
+
+
+def valid_reviews(reviews: Iterable[Review]) -> dict[str, Review]:
+    """The last decision about each suggestion, by name, in the order of first decisions."""
+    return {one.candidate.name: one for one in reviews}
+
+
+def review_suggestion(
+    learned: LearnedKnowledge,
+    candidates: Sequence[Candidate],
+    name: str,
+    decision: Literal["accept", "reject"],
+    *,
+    reviewer: str,
+    reason: str,
+    edited: str = "",
+) -> Review:
+    """Make a decision about a suggestion; nothing is written.
+
+    Args:
+        learned: the findings of the run.
+        candidates: its suggestions.
+        edited: the statement to accept instead of the suggested one; "" for the suggested one.
+
+    Raises:
+        UsageError: an unknown suggestion, no reviewer or reason, a text that is too long, or an
+            edited text that is not one statement of the same kind.
+    """
+    from fedkg import ontologies
+
+    known = reviewable(candidates)
+    if name not in known:
+        raise UsageError(
+            f"there is no suggestion `{name}`",
+            expected=", ".join([*known][:20]) or "a run with suggestions",
+            help=did_you_mean(name, list(known), "list the suggestions: fedkg suggest RUN"),
+        )
+    candidate = known[name]
+    reviewer = _require_text(reviewer, "the reviewer", "--reviewer NAME", MAX_NAME)
+    reason = _require_text(reason, "the reason", "--reason TEXT", MAX_REASON)
+    statement = candidate.statement
+    edited = edited.replace("\r\n", "\n").strip()
+    if edited and edited != statement:
+        if len(edited) > MAX_STATEMENT:
+            raise UsageError(
+                f"the edited statement of `{name}` is too long",
+                expected=f"at most {MAX_STATEMENT:,} characters",
+                received=f"{len(edited):,}",
+            )
+        if decision == "reject":
+            raise UsageError(f"`{name}` is edited and rejected", help="accept it, or do not edit")
+        ontologies.require_statement(edited, candidate.kind, name)
+        statement = edited
+    changed = statement != candidate.statement
+    window = [] if learned.window is None else ["from {} to {}".format(*learned.window)]
+    return Review(
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        candidate=candidate,
+        decision="rejected" if decision == "reject" else "edited" if changed else "accepted",
+        statement=statement,
+        reviewer=reviewer,
+        reason=reason,
+        run=f"{learned.title}, sha256 {learned.run}"
+        + (f", began {learned.began}" if learned.began else ""),
+        data="; ".join([*window, *(f"{one.name} sha256 {one.sha256}" for one in learned.files)]),
+    )
+
+
+def add_reviews(folder: Path, reviews: Sequence[Review]) -> None:
+    """Append decisions to the run folder, all or none.
+
+    Raises:
+        UsageError: another process works in the folder.
+        JobError: the file with earlier decisions is damaged.
+    """
+    with RunFolder(folder).locked():
+        files = RunFolder(folder)  # as the folder is now that no other process writes to it
+        read_reviews(folder)
+        body = files.read_bytes(REVIEWS) if REVIEWS in files.log.states() else b""
+        lines = b"".join(one.model_dump_json().encode() + b"\n" for one in reviews)
+        files.write_bytes(REVIEWS, body + lines)
+
+
+def accepted_rules(reviews: Mapping[str, Review]) -> str:
+    """A rule file with the accepted suggestions, each with its evidence as comments."""
+    from fedkg import ontologies
+
+    return ontologies.format_accepted_rules(
+        [
+            (one.candidate, one.statement, _evidence(one))
+            for one in reviews.values()
+            if one.decision != "rejected"
+        ]
+    )
+
+
+def _evidence(one: Review) -> list[tuple[str, str]]:
+    """Labels and texts, as the rule file and `fedkg explain` show them."""
+    day = one.time.partition("T")[0]
+    lines = [
+        ("evidence", one.candidate.evidence),
+        ("data", one.data),
+        ("run", one.run),
+        ("reviewed", f"{one.decision} by {one.reviewer} on {day}: {one.reason}"),
+        ("proposed", one.candidate.statement if one.decision == "edited" else ""),
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def _require_text(text: str, what: str, option: str, most: int) -> str:
+    text = " ".join(text.split())
+    if not text:
+        raise UsageError(f"{what} of the decision is missing", help=option)
+    if len(text) > most or HIDDEN.search(text):
+        raise UsageError(
+            f"{what} of the decision is not a short plain text",
+            expected=f"at most {most:,} characters without control characters",
+            received=f"{len(text):,} characters",
+        )
+    return text
