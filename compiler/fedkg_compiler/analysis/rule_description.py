@@ -74,6 +74,19 @@ class Description:
     keeps: Example | None
     breaks: Example | None
 
+    def lines(self) -> Iterator[str]:
+        """The description as `fedkg explain` prints it."""
+        yield f"{self.rule}: {self.title}" if self.title else self.rule
+        where = f" (here {self.entity})" if self.entity else ""
+        rows = f"{self.rows:,} bound row{'' if self.rows == 1 else 's'}"
+        yield f"  about     {self.about}, {rows}{where}"
+        yield f"  requires  {self.words}"
+        yield f"  formula   {self.formula}"
+        for line in self.numbers:
+            yield f"  numbers   {line}"
+        for kind, example in (("satisfied", self.keeps), ("violated", self.breaks)):
+            yield f"  {kind:<9} {example.text if example else 'no example was found'}"
+
 
 def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = None) -> Description:
     """What a rule asks for, of one entity: the named one, else the first.

@@ -1,0 +1,145 @@
+"""A headless Chromium for tests of pages, driven by the DevTools protocol over a pipe.
+
+Source of the protocol: https://chromedevtools.github.io/devtools-protocol/.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+class Page:
+    """One tab. `Any`: JSON of the protocol."""
+
+    def __init__(self, read: int, write: int) -> None:
+        self._read, self._write, self._next, self._rest = read, write, 0, b""
+        self.session = ""
+        self.events: list[dict[str, Any]] = []
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the protocol and return its result."""
+        self._next += 1
+        message = {"id": self._next, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == message["id"]:
+                assert "error" not in answer, answer
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            body = os.read(self._read, 1 << 16)
+            assert body, "chromium has ended"
+            self._rest += body
+        text, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        if "method" in message:
+            self.events.append(message)
+        return message
+
+    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Load a file in a window of this size."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.events.clear()
+        self.send("Page.navigate", url=path.resolve().as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._receive()
+
+    def run(self, script: str) -> Any:
+        """The value of a JavaScript expression; a promise is awaited."""
+        found = self.send(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def press(self, key: str, code: int) -> None:
+        """Press and release a key."""
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    def errors(self) -> list[str]:
+        """Errors of scripts and of loading since the page was opened."""
+        return [
+            json.dumps(event["params"])
+            for event in self.events
+            if event["method"] == "Runtime.exceptionThrown"
+            or (
+                event["method"] == "Log.entryAdded"
+                and event["params"]["entry"]["level"] == "error"
+            )
+        ]
+
+    def screenshot(self, path: Path) -> None:
+        """Write the whole page as a PNG image."""
+        shot = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def print_pdf(self) -> bytes:
+        """The page as printed on A4."""
+        found = self.send(
+            "Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=True
+        )
+        return base64.b64decode(found["data"])
+
+
+@contextmanager
+def chromium() -> Iterator[Page]:
+    """A tab of a new browser; the test is skipped if Chromium is not installed."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip("needs Chromium (Debian: apt-get install chromium)")
+    with TemporaryDirectory() as profile:
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        # the browser reads commands from descriptor 3 and writes answers to descriptor 4
+        shell = f'exec 3<&{theirs_in} 4>&{theirs_out}; exec "$0" "$@"'
+        process = subprocess.Popen(
+            [
+                *("bash", "-c", shell, program),
+                *("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"),
+                *("--no-first-run", f"--user-data-dir={profile}", "--disable-dev-shm-usage"),
+            ],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        try:
+            yield Page(ours_in, ours_out)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours_in)
+            os.close(ours_out)
