@@ -45,6 +45,8 @@ const worker = new Worker(new URL("worker.js", document.baseURI), { type: "modul
 const listeners = new Set();
 const answers = new Map();
 let calls = 0;
+let setReady;
+const ready = new Promise((resolve) => (setReady = resolve));
 
 function ask(call, ...args) {
   const id = ++calls;
@@ -66,11 +68,14 @@ worker.addEventListener("message", ({ data }) => {
   } else if (data.error !== undefined) showStatus(`Python did not start: ${data.error}`);
   else {
     showStatus(data.status);
-    if (data.facts !== undefined) showMissing(JSON.parse(data.facts));
+    if (data.facts !== undefined) {
+      setReady();
+      showMissing(JSON.parse(data.facts));
+    }
   }
 });
 worker.addEventListener("error", () => {
-  showStatus("open this page through a server, such as: python -m http.server");
+  if (document.body.dataset.status === undefined) showStatus("open this page through a server, such as: python -m http.server");
 });
 
 function showStatus(text) {
@@ -297,7 +302,7 @@ async function start() {
       showStatus(`the link is damaged: ${error.message}`);
     }
   }
-  client.connect(transport);
+  ready.then(() => client.connect(transport)); // the client gives up on a server that starts slowly
   await show(state);
 }
 

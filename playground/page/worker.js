@@ -13,7 +13,13 @@ async function bytesOf(name) {
 }
 
 function answer({ call, args, id }) {
-  const result = session[call](...args);
+  let result;
+  try {
+    result = session[call](...args);
+  } catch (error) {
+    const lines = String(error).trim().split("\n");
+    result = JSON.stringify({ error: `this failed in the playground: ${lines.at(-1)}` });
+  }
   if (id !== undefined) postMessage({ id, result });
 }
 

@@ -30,11 +30,6 @@ class generic:
     __slots__ = ()
     shape, ndim, size = (), 0, 1
 
-    def item(self):
-        return self.__class__.__mro__[-2](self)
-
-    tolist = item
-
     def astype(self, to):
         return _scalar(_cast(dtype(to))(self), dtype(to))
 
@@ -735,7 +730,8 @@ class ufunc:
         ]
         kind = self._kind(operands)
         if not builtins.any(isinstance(one, ndarray) for one in operands):
-            return _scalar(_cast(kind)(self._function(*operands)), kind)
+            plain = (one.item() if isinstance(one, generic) else one for one in operands)
+            return _scalar(_cast(kind)(self._function(*plain)), kind)
         if self._result is None and kind is _FLOAT:
             operands = [asarray(one, _FLOAT) for one in operands]
         arrays = broadcast_arrays(*operands)
