@@ -32,6 +32,7 @@ from fedkg_compiler.editor.language_server import make_server
 
 FOLDER = Path("/playground")
 """The files of the page."""
+PROJECT = Path("/fedkg/pyproject.toml")
 RULES = "rules.fkg"
 TABLE = "table.csv"
 MOST_SIGNALS = 8
@@ -50,6 +51,16 @@ class AbsentLibraries(MetaPathFinder):
         """Raise FedkgError for a library of `WITHOUT`; other finders have not found it."""
         if name in WITHOUT:
             raise FedkgError(f"this does not run in the playground: {WITHOUT[name]}")
+
+
+def load_pint() -> None:
+    """Load pint as if there were no NumPy: it asks more of NumPy than the substitute has."""
+    arrays = sys.modules["numpy"]
+    sys.modules["numpy"] = None
+    try:
+        import pint  # noqa: F401
+    finally:
+        sys.modules["numpy"] = arrays
 
 
 class _Port:
@@ -78,9 +89,10 @@ class Session:
     """
 
     def __init__(self, post: Callable[[str], None]) -> None:
+        load_pint()
         if not any(isinstance(one, AbsentLibraries) for one in sys.meta_path):
             sys.meta_path.append(AbsentLibraries())
-        project = tomllib.loads(Path("/fedkg/pyproject.toml").read_text())["project"]
+        project = tomllib.loads(PROJECT.read_text())["project"]
         self._server = make_server(_check, project["version"])
         self._beside: dict[str, str] = {}
         self._server.protocol.set_writer(_Port(post), include_headers=False)
