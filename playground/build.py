@@ -54,7 +54,10 @@ def install(folder: Path) -> None:
     """Install the libraries of package.json and the wheels, unless they are there."""
     shutil.copy(HERE / "package.json", folder)
     installed = folder / "node_modules" / ".package-lock.json"
-    if not installed.is_file() or installed.stat().st_mtime < (HERE / "package.json").stat().st_mtime:
+    if (
+        not installed.is_file()
+        or installed.stat().st_mtime < (HERE / "package.json").stat().st_mtime
+    ):
         run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
         installed.touch()
     for name, packages in (("first", FIRST), ("later", LATER)):
@@ -70,7 +73,9 @@ def sources() -> Iterable[tuple[str, Path]]:
     for package in ("fedkg", "compiler/fedkg_compiler", "ontologies", "rules"):
         for path in sorted((ROOT / package).rglob("*")):
             name = path.relative_to(ROOT)
-            skipped = "__pycache__" in name.parts or (package == "fedkg" and name.parts[1] in WITHOUT)
+            skipped = "__pycache__" in name.parts or (
+                package == "fedkg" and name.parts[1] in WITHOUT
+            )
             if path.is_file() and not skipped:
                 yield str(name), path
     yield "pyproject.toml", ROOT / "pyproject.toml"
@@ -148,7 +153,7 @@ def build(folder: Path, numpy: Path | None) -> Path:
     libraries = [one for one in tree(HERE / "libraries") if not one[0].startswith(left_out or "\0")]
     pack(page / "libraries.zip", libraries)
     first = [*(path.name for path in [*wheels["first"], *given]), "libraries.zip", "fedkg.zip"]
-    folders = {name: "/wheels" for name in [*first, *(path.name for path in later)]}
+    folders = dict.fromkeys([*first, *(path.name for path in later)], "/wheels")
     folders |= {"libraries.zip": "/libraries", "fedkg.zip": "/fedkg"}
     parts = {
         "first": first,

@@ -52,7 +52,11 @@ def code_page(code: str) -> str:
         record.page.rstrip() + "\n",
         flags=re.MULTILINE,
     )
-    parts = [f"# {code}: {record.title}\n", f"Severity: {' or '.join(severities_of(code))}.\n", body]
+    parts = [
+        f"# {code}: {record.title}\n",
+        f"Severity: {' or '.join(severities_of(code))}.\n",
+        body,
+    ]
     files = example_files(record.page)
     if files and is_built():
         rules, *others = files
@@ -78,7 +82,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Link the list of codes to their pages, and the page about the playground to the playground."""
+    """Link the list of codes to their pages, and the page about the playground to it."""
     if page.file.src_uri == CODES_PAGE:
         return re.sub(r"^\| (FKG\d+) \|", r"| [\1](codes/\1.md) |", markdown, flags=re.MULTILINE)
     if page.file.src_uri == PLAYGROUND_PAGE and is_built():

@@ -177,7 +177,7 @@ function showProblems(diagnostics, message = "") {
     });
     const kind = ["", "error", "warning", "info"][severity];
     const link = make("a", { href: `../../reference/codes/${code}/` }, code);
-    return make("li", { class: kind, "data-code": code }, button, `${kind}[`, link, `]: ${text}`);
+    return make("li", { class: kind, "data-code": code }, button, `: ${kind}[`, link, `]: ${text}`);
   });
   if (message) items.push(make("li", { class: "error" }, message));
   element("problems").replaceChildren(...items);
@@ -202,7 +202,8 @@ function showVerdicts(found) {
   if (problems) return;
   const head = ["rule", "satisfied", "violated", "unknown", "worst margin", "row"];
   const rows = found.rules.map(({ rule, satisfied, violated, unknown, worst, notes }) => {
-    const margin = worst === null ? "" : `${worst.robustness ?? worst.infinite} ${worst.unit}`;
+    const size = worst?.robustness == null ? worst?.infinite : Number(worst.robustness.toPrecision(6));
+    const margin = worst === null ? "" : `${size} ${worst.unit}`;
     const cells = [rule, satisfied, violated, unknown, margin, worst?.row ?? ""];
     const row = make("tr", { title: notes.join("\n") }, ...cells.map((one) => make("td", {}, String(one))));
     if (violated) row.children[2].className = "violated";

@@ -30,7 +30,7 @@ def load() -> Any:
 SUBSTITUTE = load()
 Case = Callable[[Any, Any, Any, Any, Any], Any]
 
-# f: float [4, 3] with nan and infinities; g: float [4, 3] without nan; i: int [4, 3]; b: bool [4, 3]
+# [4, 3] each; f: float with nan and infinities, g: float without, i: int, b: bool
 CASES: dict[str, Case] = {
     "plus": lambda np, f, g, i, b: f + g * 2 - i,
     "divide": lambda np, f, g, i, b: (f / g, g / 0, i / 2, 1 / i),
@@ -71,7 +71,14 @@ CASES: dict[str, Case] = {
         np.logical_and.reduce(b),
         np.add.reduce(i),
     ),
-    "slices": lambda np, f, g, i, b: (i[1], i[:, 1], i[1:, ::-1], i[..., None, 0], i[-1, -2], i[None]),
+    "slices": lambda np, f, g, i, b: (
+        i[1],
+        i[:, 1],
+        i[1:, ::-1],
+        i[..., None, 0],
+        i[-1, -2],
+        i[None],
+    ),
     "masks": lambda np, f, g, i, b: (g[b], g[b[:, 0]], g[~b.any(axis=1)], g[b[:, 1], 0]),
     "fancy": lambda np, f, g, i, b: (
         g[[0, 2]],

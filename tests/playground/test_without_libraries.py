@@ -65,9 +65,7 @@ PAGES = {
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the page shows for each of `PAGES`."""
     folder = str(tmp_path_factory.mktemp("page") / "files")
-    return dict(
-        zip(PAGES, run("--pages", folder, text=json.dumps([*PAGES.values()])), strict=True)
-    )
+    return dict(zip(PAGES, run("--pages", folder, text=json.dumps([*PAGES.values()])), strict=True))
 
 
 def test_a_page_has_the_verdicts_of_eval(said: dict[str, Any]) -> None:
@@ -96,7 +94,9 @@ def test_the_language_server_publishes_the_diagnostics_of_check(said: dict[str, 
     rules = EXAMPLES / "units-that-disagree" / "rules.fkg"
     expected = diagnostics_json(check([rules], fresh=True).diagnostics)["diagnostics"]
     assert len(expected) > 1
-    places = [(one["range"]["start"]["line"], one["range"]["start"]["character"]) for one in published]
+    places = [
+        (one["range"]["start"]["line"], one["range"]["start"]["character"]) for one in published
+    ]
     assert places == [(one["line"] - 1, one["column"] - 1) for one in expected]
     texts = [(one["code"], one["message"]) for one in published]
     assert texts == [

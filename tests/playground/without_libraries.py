@@ -18,10 +18,11 @@ ABSENT = ("pyoxigraph", "safetensors", "scipy", "torch", "pandas", "numba", "pya
 
 def answers(files: list[str]) -> dict[str, Any]:
     """Diagnostics, bound numbers, verdicts of examples and explanations of rule files."""
+    from playground_session import load_pint
+
     from fedkg import authoring
     from fedkg.evaluation.example_runner import run_example
     from fedkg.units import parse_unit
-    from playground_session import load_pint
 
     load_pint()
     found: dict[str, Any] = {"units": [repr(parse_unit(one)) for one in ("fathom", "N.m", "kWh")]}

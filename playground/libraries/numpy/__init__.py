@@ -123,7 +123,7 @@ class dtype:
     """A type of elements: its NumPy name, its kind and its bytes."""
 
     __slots__ = ("itemsize", "kind", "name", "type")
-    _known = {}  # noqa: RUF012
+    _known = {}
 
     def __new__(cls, what=float64):
         if isinstance(what, cls):
@@ -156,7 +156,7 @@ def _make_dtype(kind, size, kind_type, *names):
         size,
         (kind_type),
     )
-    _DTYPES.update({name: made for name in (kind_type, made.name, *names)})
+    _DTYPES.update(dict.fromkeys((kind_type, made.name, *names), made))
     return made
 
 
@@ -489,7 +489,7 @@ def _select(array, index):
     parts = list(index) if isinstance(index, tuple) else [index]
     expanded = []
     for part in parts:
-        if isinstance(part, list | range) or isinstance(part, tuple):
+        if isinstance(part, list | range | tuple):
             part = asarray(part, dtype=None if len(part) else _INT)
         if isinstance(part, ndarray) and part.dtype is _BOOL:
             expanded += (
@@ -520,9 +520,8 @@ def _select(array, index):
         if isinstance(part, slice):
             axes.append([i * step for i in range(*part.indices(length))])
             continue
-        if isinstance(part, ndarray):
-            if part.dtype.kind not in "iu":
-                raise IndexError("arrays used as indices must be of integer or boolean type")
+        if isinstance(part, ndarray) and part.dtype.kind not in "iu":
+            raise IndexError("arrays used as indices must be of integer or boolean type")
         values = part if isinstance(part, ndarray) else asarray(operator.index(part))
         wanted = [
             (i + length if i < 0 else i) * step if -length <= i < length else _outside(i, length)
@@ -797,7 +796,7 @@ def _lines(function, array, axis):
     values = moved._values()
     count = _size(moved.shape[:-1])
     found = [function(values[i * length : (i + 1) * length]) for i in range(count)]
-    width = len(found[0]) if found else len(function([])) if not length else length
+    width = len(found[0]) if found else length if length else len(function([]))
     kind = _INT if array.dtype is _BOOL and function is not sorted else array.dtype
     flat = list(itertools.chain.from_iterable(found))
     back = _new(flat, (*moved.shape[:-1], width), kind)
