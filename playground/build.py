@@ -132,17 +132,14 @@ def build(folder: Path, numpy: Path | None) -> Path:
     modules = folder / "node_modules"
     bundle = [str(modules / ".bin" / "esbuild"), str(page / "page.js"), "--bundle", "--minify"]
     bundled = folder / "page.js"
-    shutil.rmtree(page / "node_modules", ignore_errors=True)
     run([*bundle, "--format=iife", f"--outfile={bundled}"], folder)
     shutil.move(bundled, page / "page.js")
     for name in ("words.json", "examples.json"):
         (page / name).unlink()
-    for library, endings in (("pyodide", RUNTIME), ("oxigraph", ("js", "wasm"))):
-        (page / library).mkdir()
-        for path in sorted((modules / library).iterdir()):
-            needed = library == "pyodide" or path.name.startswith("web")
-            if path.suffix[1:] in endings and path.name != "package.json" and needed:
-                shutil.copy(path, page / library)
+    (page / "pyodide").mkdir()
+    for path in sorted((modules / "pyodide").iterdir()):
+        if path.suffix[1:] in RUNTIME and path.name != "package.json":
+            shutil.copy(path, page / "pyodide")
     wheels = {name: sorted((folder / "wheels" / name).glob("*.whl")) for name in ("first", "later")}
     known = {path.name for path in wheels["first"]}
     later = [path for path in wheels["later"] if path.name not in known]
@@ -160,7 +157,6 @@ def build(folder: Path, numpy: Path | None) -> Path:
         "later": [path.name for path in later],
         "folders": folders,
         "paths": ["/libraries", "/fedkg", "/fedkg/compiler", "/wheels"],
-        "oxigraph": "./oxigraph/web.js",
     }
     (page / "parts.json").write_text(json.dumps(parts))
     run(["node", str(HERE / "precompile.mjs"), str(page)], folder)

@@ -34,11 +34,6 @@ async function start() {
     }
   };
   await unpack(parts.first);
-  if (parts.oxigraph) {
-    const oxigraph = await import(new URL(parts.oxigraph, import.meta.url));
-    await oxigraph.default();
-    python.registerJsModule("oxigraph_js", oxigraph);
-  }
   python.globals.set("paths", python.toPy(parts.paths));
   python.runPython("import sys; sys.path[:0] = paths");
   const module = python.pyimport("playground_session");

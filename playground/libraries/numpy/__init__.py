@@ -123,7 +123,6 @@ class dtype:
     """A type of elements: its NumPy name, its kind and its bytes."""
 
     __slots__ = ("itemsize", "kind", "name", "type")
-    _known = {}
 
     def __new__(cls, what=float64):
         if isinstance(what, cls):
