@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -110,11 +109,12 @@ class Session:
         texts: dict[str, str] = json.loads(files)
         beside = {name: text for name, text in texts.items() if name != RULES}
         is_new, self._beside = beside != self._beside, beside
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir()
+        FOLDER.mkdir(exist_ok=True)
         os.chdir(FOLDER)
+        for path in [*Path().iterdir()]:
+            path.unlink()
         for name, text in texts.items():
-            Path(Path(name).name).write_text(text)
+            Path(Path(name).name).write_text(text, encoding="utf-8")
         self._server.graphs = tuple(name for name in beside if is_graph(name))
         if is_new:
             for uri in [*self._server.files]:
