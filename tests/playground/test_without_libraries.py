@@ -23,7 +23,6 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("without_libraries.py")
 FILES = [
     "examples/hvac/rules.fkg",
-    "examples/plants/rules.fkg",
     "rules/templates/until.fkg",
     "rules/examples/smart_home.fkg",
 ]
