@@ -95,8 +95,7 @@ class Page:
             for event in self.events
             if event["method"] == "Runtime.exceptionThrown"
             or (
-                event["method"] == "Log.entryAdded"
-                and event["params"]["entry"]["level"] == "error"
+                event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error"
             )
         ]
 

@@ -21,11 +21,7 @@ from fedkg.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("without_libraries.py")
-FILES = [
-    "examples/hvac/rules.fkg",
-    "rules/templates/until.fkg",
-    "rules/examples/smart_home.fkg",
-]
+FILES = ["examples/hvac/rules.fkg", "rules/templates/until.fkg", "rules/examples/smart_home.fkg"]
 EXAMPLES = ROOT / "playground" / "examples"
 
 
@@ -42,6 +38,7 @@ def run(*arguments: str, text: str = "") -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_diagnostics_bound_numbers_verdicts_and_explanations_agree() -> None:
     expected = run("--here", *FILES)
     assert all(expected[file]["banks"] or expected[file]["examples"] for file in FILES)

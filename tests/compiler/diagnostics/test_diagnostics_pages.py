@@ -7,8 +7,6 @@ not hold yet. The list can only shrink: a page that passes must not be in it.
 
 from __future__ import annotations
 
-import re
-import textwrap
 from pathlib import Path
 
 import pytest
