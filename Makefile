@@ -6,6 +6,7 @@
 # make fuzz-files  hostile packs, tables and jobs under budgets of time and memory
 # make fuzz-runs   damage run folders for a minute; BUDGET=600 SEED=7 for more or other cases
 # make fuzz   generated queries and shapes compared with pyoxigraph and pySHACL
+# make playground   the page in which the compiler runs in the browser; needs npm; NUMPY=DIR for a wheel of NumPy
 # Another Python: make PYTHON=python3.12 demo
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ STAMP := $(VENV)/.installed
 # Compiled sources are kept: hundreds of test files, and the processes that some tests start, would else be compiled each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
-.PHONY: demo test slow bounds properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs bench clean
+.PHONY: demo test slow bounds properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs playground bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/plants/make_tables.py
@@ -78,6 +79,9 @@ imports: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+playground: $(STAMP)
+	$(BIN)/python playground/build.py $(if $(NUMPY),--numpy $(NUMPY))
 
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.rule_lookup import describe_part, find_rules
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.cli.triple_origins import origin_json, origin_lines
@@ -144,7 +144,7 @@ def explain(
     blocks = [
         "\n".join(
             [
-                *_lines(one),
+                *one.lines(),
                 *_format_sites(read.get(one.rule, {})),
                 *origin_lines(behind.get(one.rule)),
             ]
@@ -262,18 +262,3 @@ def _example(example: Example | None) -> dict[str, Any] | None:
         "replayed": example.replayed,
         "readings": [asdict(one) for one in example.values.readings],
     }
-
-
-def _lines(found: Description) -> Iterator[str]:
-    yield f"{found.rule}: {found.title}" if found.title else found.rule
-    where = f" (here {found.entity})" if found.entity else ""
-    holds = f"{count(found.rows, 'bound row')}{where}"
-    yield f"  about     {found.about}, {holds}"
-    yield f"  requires  {found.words}"
-    yield f"  formula   {found.formula}"
-    for line in found.numbers:
-        yield f"  numbers   {line}"
-    for label, text in found.evidence:
-        yield f"  {label:<9} {text}"
-    yield f"  satisfied {found.keeps.text}" if found.keeps else "  satisfied no example was found"
-    yield f"  violated  {found.breaks.text}" if found.breaks else "  violated  no example was found"

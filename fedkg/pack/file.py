@@ -17,9 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from fedkg.errors import PackError
 from fedkg.limits import open_zip, parse_json, read_file, unzip
@@ -40,7 +37,6 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
-    SafetensorError,
     LookupError,
     ValueError,
     ArithmeticError,
@@ -49,7 +45,7 @@ DAMAGE = (
     OSError,
     MemoryError,
 )
-"""All that the readers of zip, JSON and safetensors raise on damaged bytes."""
+"""All that the readers of zip and JSON raise on damaged bytes."""
 COLUMNS = {
     "slots": (np.int32, 2),
     "views": (np.int32, 2),
@@ -98,6 +94,8 @@ def _contents(pack: Pack) -> tuple[tuple[str, bytes], ...]:
     } | {
         f"{ARRAY}{name}": np.ascontiguousarray(array) for name, array in sorted(pack.arrays.items())
     }
+    from safetensors.numpy import save as save_tensors  # absent in a browser, which writes no packs
+
     text = json.dumps(
         pack.manifest.model_dump(mode="json"),
         sort_keys=True,
@@ -162,11 +160,14 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
 
     Raises PackError, and LimitError as `load` does.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as load_tensors
+
     try:
         text, raw = _members(body, name)
         document = parse_json(text, f"{name}/{MANIFEST}")
         tensors = load_tensors(raw)
-    except DAMAGE as error:
+    except (*DAMAGE, SafetensorError) as error:
         raise PackError(
             f"{name} is not a complete constraint pack", received=str(error), help=_advice(name)
         ) from error

@@ -197,7 +197,7 @@ def _default(value: Any, factory: Any) -> str:
 
 
 def codes_page() -> str:
-    """Every diagnostic code with its page."""
+    """Every diagnostic code with its title; the documentation has a page for each."""
     from fedkg_compiler.diagnostics import CODES
     from fedkg_compiler.diagnostics.severities import severities_of
 
@@ -207,7 +207,7 @@ def codes_page() -> str:
             "Every diagnostic of the compiler has one of these codes. A code never changes its"
             " meaning."
         ),
-        "`fedkg explain CODE` prints the same page.\n",
+        "Each code has a page with an example; `fedkg explain CODE` prints it.\n",
         (
             "An error prevents a pack. A warning is probably a mistake. Info tells what fedkg"
             " decided for you."
@@ -216,11 +216,13 @@ def codes_page() -> str:
             "A code with several severities depends on the case; the message shows which one"
             " applies.\n"
         ),
+        "| code | severity | title |",
+        "|---|---|---|",
     ]
     for code in sorted(CODES):
         severities = " or ".join(severities_of(code))
-        parts += [f"## {code}: {CODES[code].title} ({severities})\n", CODES[code].page]
-    return "\n".join(parts)
+        parts.append(f"| {code} | {severities} | {CODES[code].title} |")
+    return "\n".join(parts) + "\n"
 
 
 def units_page() -> str:

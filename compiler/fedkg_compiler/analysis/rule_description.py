@@ -60,6 +60,7 @@ class Description:
         numbers: sentences that say where the numbers of the rule come from.
         keeps: values that satisfy the rule; None if none were found.
         breaks: values that violate the rule; None if none were found.
+        evidence: labels and texts of an accepted suggestion: its evidence, data, run and reviewer.
     """
 
     rule: str
@@ -74,7 +75,21 @@ class Description:
     keeps: Example | None
     breaks: Example | None
     evidence: tuple[tuple[str, str], ...] = ()
-    """Labels and texts of an accepted suggestion: its evidence, data, run and reviewer."""
+
+    def lines(self) -> Iterator[str]:
+        """The description as `fedkg explain` prints it."""
+        yield f"{self.rule}: {self.title}" if self.title else self.rule
+        where = f" (here {self.entity})" if self.entity else ""
+        rows = f"{self.rows:,} bound row{'' if self.rows == 1 else 's'}"
+        yield f"  about     {self.about}, {rows}{where}"
+        yield f"  requires  {self.words}"
+        yield f"  formula   {self.formula}"
+        for line in self.numbers:
+            yield f"  numbers   {line}"
+        for label, text in self.evidence:
+            yield f"  {label:<9} {text}"
+        for kind, example in (("satisfied", self.keeps), ("violated", self.breaks)):
+            yield f"  {kind:<9} {example.text if example else 'no example was found'}"
 
 
 def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = None) -> Description:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing_extensions import override
 
 _CODE = re.compile(r"FKG\d{3}")
+_FILE = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
 _FOLDER = Path(__file__).resolve().parent / "codes"
 
 
@@ -47,3 +49,24 @@ class _Codes(Mapping[str, Code]):
 
 CODES: Mapping[str, Code] = _Codes()
 """Every diagnostic code, in ascending order."""
+
+
+def example_files(page: str) -> dict[str, str]:
+    """The files of the example on a page of a code, by name; {} if it has none.
+
+    The first block of a page is a rule file, ``page.fkg``. Blocks right after it that begin with
+    ``# NAME.ttl`` (``.csv``, ``.rq`` and so on) are the files next to it.
+    """
+    found: dict[str, str] = {}
+    after = 0
+    for block in re.finditer(r"(?:^ {4}.*(?:\n|\Z))+", page, re.MULTILINE):
+        text = textwrap.dedent(block[0])
+        name = _FILE.match(text)
+        if not found:
+            found["page.fkg"] = text
+        elif name is not None and not page[after : block.start()].strip():
+            found[name["name"]] = text[name.end() :]
+        else:
+            break
+        after = block.end()
+    return found

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
 from fedkg_compiler.input_tracking import instead
 from fedkg_compiler.pipeline import compile_rules
-from fedkg_compiler.row_source_triples import Fact, origins
+
+if TYPE_CHECKING:
+    from fedkg_compiler.row_source_triples import Fact
 
 SHOWN_ENTITIES = 5
 """Entities of a rule that are named; of more, only their number."""
@@ -140,12 +142,15 @@ class Result:
         )
 
 
-def check_fully(request: Request, run_example: Callable[[RuleExample], Verdict]) -> Result:
+def check_fully(
+    request: Request, run_example: Callable[[RuleExample], Verdict], *, reason: bool = True
+) -> Result:
     """Compile a file with the analysis of its rules, and run its examples.
 
     Args:
         request: what to check.
         run_example: runs one example.
+        reason: whether to search for contradictions and other findings about several rules.
 
     Raises:
         FedkgError: the input is above a limit.
@@ -154,7 +159,7 @@ def check_fully(request: Request, run_example: Callable[[RuleExample], Verdict])
     with instead({path: request.text.encode("utf-8", "surrogatepass")}):
         if request.origin:
             return Result(rules={}, facts=tuple(_origin(path, request)))
-        compiled = compile_rules([path], graphs=request.graphs)
+        compiled = compile_rules([path], graphs=request.graphs, reason=reason)
         return Result(
             diagnostics=compiled.diagnostics,
             rules={} if compiled.pack is None else _rule_facts(compiled.pack),
@@ -207,6 +212,8 @@ def _origin(path: Path, request: Request) -> list[str]:
     entities = facts[request.origin].entities if request.origin in facts else ()
     if not entities:
         return []
+    from fedkg_compiler.row_source_triples import origins  # needs the library for graphs
+
     found = origins([path, *map(Path, request.graphs)], [request.origin], entities[0])
     return [line for origin in found for fact in origin.facts for line in _lines(fact, 0)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -81,13 +81,34 @@ class OpenFile:
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class RuleLanguageServer(LanguageServer):
-    """The server, with its open files."""
+FullCheck = Callable[[Request], Awaitable[Result | None]]
+"""Runs `check_fully`; None if it failed."""
 
-    def __init__(self) -> None:
-        super().__init__("fedkg", metadata.version("fedkg"))
+
+class RuleLanguageServer(LanguageServer):
+    """The server, with its open files.
+
+    Args:
+        run_full_check: where the full check runs: in another process, or in a browser in this one.
+        version: of fedkg.
+    """
+
+    def __init__(self, run_full_check: FullCheck, version: str) -> None:
+        super().__init__("fedkg", version)
+        self.run_full_check = run_full_check
         self.files: dict[str, OpenFile] = {}
         self.graphs: tuple[str, ...] = ()
+
+    async def check_fully(self, file: OpenFile, origin: str = "") -> Result | None:
+        """Run the full check on the text of a file, or find the triples behind rule `origin`."""
+        document = file.document
+        request = Request(
+            path=str(document.path),
+            text=document.text,
+            graphs=tuple(map(str, file.service.graphs)),
+            origin=origin,
+        )
+        return await self.run_full_check(request)
 
     def source(self, uri: str) -> TextDocument:
         """The text that the client shows, for conversions of positions."""
@@ -181,7 +202,7 @@ class RuleLanguageServer(LanguageServer):
         """Publish the diagnostics of the full check when nothing has changed for a while."""
         await asyncio.sleep(IDLE)
         document = file.document
-        result = await _run_full_check(document, file.service.graphs)
+        result = await self.check_fully(file)
         if result is None or file.document is not document:
             return
         file.diagnostics = file.check.remember(document, result.diagnostics)
@@ -190,13 +211,8 @@ class RuleLanguageServer(LanguageServer):
         self.publish(uri, file)
 
 
-async def _run_full_check(
-    document: RuleDocument, graphs: Sequence[Path | str], origin: str = ""
-) -> Result | None:
-    """Run `full_check` on a text; None if it has failed. Ends its process if it is cancelled."""
-    request = Request(
-        path=str(document.path), text=document.text, graphs=tuple(map(str, graphs)), origin=origin
-    )
+async def _check_in_process(request: Request) -> Result | None:
+    """Run the full check in another process, which ends if the check is cancelled."""
     process = await asyncio.create_subprocess_exec(
         *FULL_CHECK,
         stdin=asyncio.subprocess.PIPE,
@@ -215,9 +231,9 @@ async def _run_full_check(
     return Result.from_json(output.decode()) if process.returncode == 0 else None
 
 
-def make_server() -> RuleLanguageServer:
+def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
     """A server with all its features, not yet started."""
-    server = RuleLanguageServer()
+    server = RuleLanguageServer(run_full_check, version)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(ls: RuleLanguageServer, params: lsp.InitializeParams) -> None:
@@ -252,7 +268,7 @@ def make_server() -> RuleLanguageServer:
         if found is None:
             return None
         text, span = found
-        triples = await _find_origin(file, *place)
+        triples = await _find_origin(ls, file, *place)
         if triples:
             text += "\n\nFrom the graph:\n```text\n" + "\n".join(triples) + "\n```"
         value = lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
@@ -339,7 +355,7 @@ def make_server() -> RuleLanguageServer:
     async def run_example(ls: RuleLanguageServer, uri: str, line: int) -> str:
         """Run the example on a line (from 0); the result is shown and returned."""
         file = ls.open_file(uri)
-        result = await _run_full_check(file.document, file.service.graphs)
+        result = await ls.check_fully(file)
         examples = () if result is None else result.examples
         found = next((one for one in examples if one.line == line + 1), None)
         text = "the rules have errors" if found is None else found.text
@@ -351,7 +367,9 @@ def make_server() -> RuleLanguageServer:
     return server
 
 
-async def _find_origin(file: OpenFile, line: int, column: int) -> tuple[str, ...]:
+async def _find_origin(
+    server: RuleLanguageServer, file: OpenFile, line: int, column: int
+) -> tuple[str, ...]:
     """The triples behind the first entity of the rule at a place."""
     found = file.document.occurrence_at(line, column)
     if found is None or found.kind != "rule":
@@ -360,7 +378,7 @@ async def _find_origin(file: OpenFile, line: int, column: int) -> tuple[str, ...
     if facts is None or not facts.entities:
         return ()
     if found.name not in file.origins:
-        result = await _run_full_check(file.document, file.service.graphs, found.name)
+        result = await server.check_fully(file, found.name)
         file.origins[found.name] = () if result is None else result.facts
     return file.origins[found.name]
 
@@ -376,4 +394,4 @@ def _to_item(one: Completion) -> lsp.CompletionItem:
 
 def serve() -> None:
     """Serve one client over standard input and output until it says `exit`."""
-    make_server().start_io()
+    make_server(_check_in_process, metadata.version("fedkg")).start_io()

@@ -7,16 +7,14 @@ not hold yet. The list can only shrink: a page that passes must not be in it.
 
 from __future__ import annotations
 
-import re
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from fedkg_compiler.diagnostics import CODES
+from fedkg_compiler.diagnostics.code_registry import example_files
 from fedkg_compiler.pipeline import compile_rules
 
-FILE = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
 WITHOUT = frozenset(
     {
         *("FKG101", "FKG106", "FKG116", "FKG288"),  # about the arguments of a command
@@ -41,26 +39,9 @@ WITHOUT = frozenset(
 )
 
 
-def files_of(page: str) -> dict[str, str]:
-    """The files of the first example of a page, by name; {} if it has none."""
-    found: dict[str, str] = {}
-    after = 0
-    for block in re.finditer(r"(?:^ {4}.*(?:\n|\Z))+", page, re.MULTILINE):
-        text = textwrap.dedent(block[0])
-        name = FILE.match(text)
-        if not found:
-            found["page.fkg"] = text
-        elif name is not None and not page[after : block.start()].strip():
-            found[name["name"]] = text[name.end() :]
-        else:
-            break
-        after = block.end()
-    return found
-
-
 def codes_of(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The codes that a check of a page's example gives, with their severities."""
-    files = files_of(page)
+    files = example_files(page)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(folder)
