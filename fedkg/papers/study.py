@@ -42,7 +42,7 @@ SEEDS: Mapping[Size, int] = {"smoke": 1, "reduced": 3, "full": 5}
 SIZE_TOLERANCE = 0.25
 """Relative difference up to which a size counts as the published one."""
 
-RESULT = "result.json"
+RESULTS = "results"
 
 DATA_PATHS = {
     "ai4i": ("ai4i2020.csv.gz", "ai4i2020.csv"),
@@ -140,7 +140,7 @@ class Bench:
     """Where a study runs.
 
     Attributes:
-        folder: the folder of the study.
+        folder: the folder of the paper and size; studies share its runs.
         size: how much is computed.
         data: a folder with the real data sets; None for generated data.
         on_event: receives the events of runs.
@@ -200,7 +200,7 @@ class Bench:
             file,
             [parse_axis(axis) for axis in axes],
             range(self.seeds if seeds is None else seeds),
-            out=self.folder / (key or job),
+            out=self.folder / "runs" / (key or job),
             overrides=whole,
             on_event=self.on_event,
         )
@@ -209,13 +209,16 @@ class Bench:
             raise UsageError(f"run {failed[0]} of {done.folder} failed: {failed[1]}")
         return SweepResults(done)
 
-    def compute(self, work: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    def compute(self, group: str, work: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
         """Results of functions by name, as JSON; those of an earlier, stopped run are read.
 
         Args:
+            group: the name of the folder for them.
             work: functions without arguments that return JSON.
         """
-        place, found, begun, left = self.folder / "computed", {}, time.monotonic(), []
+        place, begun = self.folder / "computed" / group, time.monotonic()
+        found: dict[str, Any] = {}
+        left = []
         for name in work:
             file = place / f"{slug(name)}.json"
             if file.is_file():
@@ -324,17 +327,17 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
 
     The result file is written last and at once. Without it the study continues.
     """
-    file = bench.folder / RESULT
+    file = bench.folder / RESULTS / f"{slug(study.name)}.json"
     source = "generated" if bench.data is None else str(bench.data.resolve())
     wanted = {"paper": paper.name, "study": study.name, "size": bench.size, "data": source}
-    wanted["jobs"] = jobs_digest()
+    wanted["jobs"] = jobs_digest(paper.name)
     if file.is_file():
         result = json.loads(file.read_text(encoding="utf-8"))
         if wanted.items() <= result.items():
             return dict(result)
         raise UsageError(
             f"{file} is a result of other data or of another version of the jobs",
-            help="delete its folder, or choose another folder with --out",
+            help="delete it and the folders beside, or choose another folder with --out",
         )
     begun = time.monotonic()
     rows = [
@@ -352,15 +355,15 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "rows": rows,
     }
-    bench.folder.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, json.dumps(_finite(result), indent=1, ensure_ascii=False).encode())
     return dict(_finite(result))
 
 
-def jobs_digest() -> str:
-    """A short SHA-256 of all job files and rules of the papers: their version."""
+def jobs_digest(paper: str) -> str:
+    """A short SHA-256 of the job files and rules of a paper: their version."""
     digest = hashlib.sha256()
-    for file in sorted(JOBS.iterdir()):
+    for file in sorted(JOBS.glob(f"{paper}_*")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 

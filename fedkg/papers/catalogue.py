@@ -1,0 +1,8 @@
+"""All papers by name."""
+
+from __future__ import annotations
+
+from fedkg.papers import scfa
+from fedkg.papers.study import Paper
+
+PAPERS: dict[str, Paper] = {module.PAPER.name: module.PAPER for module in (scfa,)}
