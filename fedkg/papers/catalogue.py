@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg.papers import scfa
+from fedkg.papers import knowledge, scfa
 from fedkg.papers.study import Paper
 
-PAPERS: dict[str, Paper] = {module.PAPER.name: module.PAPER for module in (scfa,)}
+PAPERS: dict[str, Paper] = {module.PAPER.name: module.PAPER for module in (scfa, knowledge)}
