@@ -160,7 +160,10 @@ def table_3(bench: Bench) -> Iterator[Row]:
     for alpha, (scfa, fedavg, rho) in HETEROGENEITY.items():
         if not any(float(row["setting"]["data.alpha"]) == alpha for row in found.rows):
             continue
-        for name, figure in (("90 % of its own F1", "rounds_to_90"), ("F1 0.5", "rounds_to_target")):
+        for name, figure in (
+            ("90 % of its own F1", "rounds_to_90"),
+            ("F1 0.5", "rounds_to_target"),
+        ):
             one = found.figure(figure, "scfa", data__alpha=alpha)
             other = found.figure(figure, "fedavg", data__alpha=alpha)
             share = saved(one, other)
@@ -227,7 +230,10 @@ def saving(bench: Bench) -> Iterator[Row]:
             key=f"saving-{list(conditions).index(condition)}",
             changes=[*changes(bench), *extra, *attack],
         )
-        for name, figure in (("90 % of its own F1", "rounds_to_90"), ("F1 0.5", "rounds_to_target")):
+        for name, figure in (
+            ("90 % of its own F1", "rounds_to_90"),
+            ("F1 0.5", "rounds_to_target"),
+        ):
             one, other = found.figure(figure, "scfa"), found.figure(figure, "fedavg")
             yield Row(
                 label=f"milling, {condition}: until {name}",
@@ -504,7 +510,7 @@ def ablation(bench: Bench) -> Iterator[Row]:
             form=".1%",
             claim=Claim(support=saved(one, other), published=1 - rounds / 41) if rounds else None,
             note=f"F1 {mean_text(found.figure('f1'), 3)}, average violation rate"
-            f" {mean_text(found.figure('rho_mean_average'), 3)}; the paper's loss per rate: {slope}",
+            f" {mean_text(found.figure('rho_mean_average'), 3)}; published slope: {slope}",
         )
 
 

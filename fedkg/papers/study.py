@@ -191,7 +191,7 @@ class Bench:
         """
         file = JOBS / f"{job}.yaml"
         document = parse_yaml(file.read_text(encoding="utf-8"), str(file))
-        name = "ai4i" if "set" not in document["data"] else document["data"]["set"]
+        name = document["data"].get("set", "ai4i")
         name = next((one.partition("=")[2] for one in changes if one.startswith("data.set=")), name)
         real = self.path_of(name)
         whole = [*changes, *([] if real is None else [f"data.path={real}"])]
