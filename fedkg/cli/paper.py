@@ -49,6 +49,9 @@ def paper(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="The folder; default: paper-NAME."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Parallel runs.")
+    ] = 1,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -91,7 +94,7 @@ def paper(
     size: Size = "full" if full else "smoke" if smoke else "reduced"
     folder = out or Path(f"paper-{name}")
     with stop_on_sigterm():
-        results, failed = _run(PAPERS[name], chosen, size, folder, data)
+        results, failed = _run(PAPERS[name], chosen, size, folder, data, jobs)
     if as_json:
         print_json({"folder": str(folder), "results": results, "failed": failed})
     if failed:
@@ -99,7 +102,7 @@ def paper(
 
 
 def _run(
-    paper: Paper, studies: list[Study], size: Size, folder: Path, data: Path | None
+    paper: Paper, studies: list[Study], size: Size, folder: Path, data: Path | None, jobs: int
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Run studies and print each; the results, and the errors of those that failed. `Any`: JSON."""
     from fedkg.papers.study import Bench, format_seconds, run_study
@@ -122,7 +125,12 @@ def _run(
         try:
             with ProgressDisplay() as show:
                 bench = Bench(
-                    folder=folder / size, size=size, data=data, on_event=show, say=print_note
+                    folder=folder / size,
+                    size=size,
+                    data=data,
+                    jobs=jobs,
+                    on_event=show,
+                    say=print_note,
                 )
                 result = run_study(paper, study, bench)
         except (KeyboardInterrupt, Stopped) as error:

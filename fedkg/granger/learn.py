@@ -24,7 +24,7 @@ F64 = NDArray[np.float64]
 Mode = Literal["sequential", "batch", "closed_form"]
 
 MOST_UNKNOWNS = 600
-"""Unknowns of a client up to which the eigenvalues of its recursion are computed: about a second."""
+"""Unknowns of a client up to which the eigenvalues of its recursion are computed: a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,9 +101,7 @@ def forecasts(found: SweepResults, method: str, name: str, **setting: object) ->
     wanted = {key.replace("__", "."): str(value) for key, value in setting.items()}
     wanted |= {"algorithm": algorithm, "by": by}
     lines = [line for line in found.table("forecasts.csv") if wanted.items() <= line.items()]
-    return tuple(
-        float(line[name]) for line in lines if not line["trial"].startswith("local_only")
-    )
+    return tuple(float(line[name]) for line in lines if not line["trial"].startswith("local_only"))
 
 
 def forecast_rows(

@@ -472,12 +472,12 @@ def real_data(bench: Bench) -> Iterator[Row]:
             published=f"{error}",
             impossible=reasons[name],
         )
-        implied = (saved + 16 * 2 * clients) / 8
+        implied = (saved + 16 * 2 * clients) / 8  # saved = 8 (D - 2 P M), the uplink alone
         yield Row(
             label=f"{name}: bytes saved per round",
             published=str(saved),
-            impossible=f"{reasons[name]}; with 8-byte numbers it implies {implied:.0f} sensors after"
-            " the correlation filter, which the paper does not state",
+            impossible=f"{reasons[name]}; with 8-byte numbers it implies {implied:.0f} sensors"
+            " after the correlation filter, which the paper does not state",
         )
 
 

@@ -79,7 +79,10 @@ def problem_of(name: str, path: str | None, samples: int, seed: int) -> tuple[Pr
 
 
 def objective(problem: Problem, models: Params) -> float:
-    """``mean f_i(mean x) + lambda / 2 |x_i - mean x|^2`` at models [m, ...] or one for all [1, ...]."""
+    """The objective at models [m, ...], or [1, ...] if all share one.
+
+    ``mean f_i(mean x) + lambda / 2 |x_i - mean x|^2``.
+    """
     mean = {name: value.mean(0, keepdim=True) for name, value in models.items()}
     losses = [
         float(problem.loss.value(problem.model.apply(mean, x[None]), y[None]).mean())
@@ -157,8 +160,8 @@ def compare(
 
 def computed(bench: Bench, name: str) -> dict[int, list[dict[str, Any]]]:
     """The comparison for each number of local steps and seed. `Any`: JSON."""
-    samples, rounds = bench.pick(20, 400, 1000), bench.pick(10, 60, 200)
-    local = bench.pick([1, 2], [1, 10], [1, 5, 10, 20])
+    samples, rounds = bench.pick(20, 400, 1000), bench.pick(5, 60, 200)
+    local = bench.pick([1], [1, 10], [1, 5, 10, 20])
     path = bench.path_of(name)
     source = name if path is not None else f"generated {name} data"
     bench.settings.append(

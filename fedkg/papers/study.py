@@ -143,6 +143,7 @@ class Bench:
         folder: the folder of the paper and size; studies share its runs.
         size: how much is computed.
         data: a folder with the real data sets; None for generated data.
+        jobs: number of parallel runs.
         on_event: receives the events of runs.
         say: receives sentences about the progress.
         settings: sentences about what was run, for the result.
@@ -151,6 +152,7 @@ class Bench:
     folder: Path
     size: Size
     data: Path | None = None
+    jobs: int = 1
     on_event: Listener = ignore_event
     say: Callable[[str], None] = print
     settings: list[str] = field(default_factory=list)
@@ -203,6 +205,7 @@ class Bench:
             out=self.folder / "runs" / (key or job),
             overrides=whole,
             on_event=self.on_event,
+            jobs=self.jobs,
         )
         if done.failed:
             failed = next(iter(done.failed.items()))

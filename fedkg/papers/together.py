@@ -30,7 +30,9 @@ def trainings(bench: Bench) -> dict[str, tuple[SweepResults, str]]:
     """The sweep and the algorithm of each method."""
     smoke = ["training.rounds=1", "data.size=240", "training.local_epochs=1", "data.clients=4"]
     changes = bench.pick(smoke, [], ["data.clients=20", "training.rounds=40"])
-    names = bench.pick("none,all", "none,scfa,fedstl,agents,sets,all", "none,scfa,fedstl,agents,sets,all")
+    names = bench.pick(
+        "none,all", "none,scfa,fedstl,agents,sets,all", "none,scfa,fedstl,agents,sets,all"
+    )
     job = "together_traffic"
     plain = bench.sweep(job, f"algorithm={names}", key="plain", changes=changes)
     found = {title: (plain, name) for name, title in ALONE.items() if name in names.split(",")}
@@ -87,7 +89,5 @@ def together(bench: Bench) -> Iterator[Row]:
 PAPER = Paper(
     name="together",
     title="All five methods on one plant",
-    studies=(
-        Study(name="plant", title="all, each alone, and none", minutes=3, run=together),
-    ),
+    studies=(Study(name="plant", title="all, each alone, and none", minutes=3, run=together),),
 )
