@@ -34,7 +34,7 @@ from fedkg.papers.study import Bench, Claim, Paper, Row, Study
 F64 = NDArray[np.float64]
 
 CHANGES = ("5 %", "45 %", "85 %", "125 %", "preserve", "reverse", "eliminate", "bidirectional")
-PAPER_4 = {
+PAPER_4: dict[str, tuple[list[float | None], list[float | None]]] = {
     "no client augmentation": ([None] * 8, [1e-5] * 8),
     "no server": ([0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127], [None] * 8),
     "pre-trained client": (
@@ -150,9 +150,9 @@ def independent_pairs(clients: int) -> System:
     emissions = tuple(stream.standard_normal((8, 2)) / np.sqrt(8) for _ in range(2 * count))
     eye = np.eye(count)
     return System(
-        transition=np.kron(eye, pair.transition),
+        transition=np.kron(eye, pair.transition).astype(np.float64),
         emissions=emissions,
-        process=np.kron(eye, pair.process),
+        process=np.kron(eye, pair.process).astype(np.float64),
         noise=pair.noise,
     )
 

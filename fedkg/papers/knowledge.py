@@ -157,8 +157,9 @@ def build(name: str, data: str | None, size: int | None, seed: int) -> Federatio
             said = range_knowledge(y[order], predicted[order], own, classes, setting.extra, stream)
             x = torch.cat([flat[order], torch.from_numpy(said)], dim=1)
             parts[part].append((x, torch.from_numpy(y[order].astype(np.int64))))
-    inner = lenet5((1, 28, 28), classes) if len(shape) == 3 else None
-    inner = inner or MLP(inputs=flat.shape[1], hidden=(128, 128), outputs=classes)
+    inner: Model = MLP(inputs=flat.shape[1], hidden=(128, 128), outputs=classes)
+    if len(shape) == 3:
+        inner = lenet5((1, 28, 28), classes)
     return Federation(
         model=Shaped(model=inner, shape=tuple(shape)),
         width=flat.shape[1],
@@ -192,7 +193,7 @@ def prediction_knowledge(
     params = trained(model, one, rounds=1, epochs=1, seed=seed, rate=0.1)
     own = np.unique(y[inside])
     logits = model.apply(params, x[None])[0]
-    return own[logits[:, own].argmax(1).numpy()].astype(np.int64)
+    return np.asarray(own[logits[:, own].argmax(1).numpy()], dtype=np.int64)
 
 
 def range_knowledge(
@@ -249,7 +250,9 @@ def figures(
     found = []
     for x, y in federation.test if of is None else (federation.test[of],):
         with torch.no_grad():
-            answers = torch.cat([model.apply(params, part[None])[0] for part in x.split(2000)])
+            answers = torch.cat(
+                [model.apply(params, part[None])[0] for part in torch.split(x, 2000)]
+            )
         chosen = answers.argmax(1)
         allowed = x[:, federation.width : federation.width + federation.classes]
         inside = allowed.gather(1, chosen[:, None])[:, 0]
@@ -440,10 +443,10 @@ def figure_4(bench: Bench) -> Iterator[Row]:
             ours = mean_of(results, f"{place / 10}")
             label = f"{name}, trust {place / 10}: mean over clients"
             yield Row(label=label, published=f"{published:.3f}", ours=ours)
-        for end, place in (("no trust", "0.0"), ("a trust of 0.5", "0.5")):
-            published = max(FIGURE_4[name]) - FIGURE_4[name][0 if place == "0.0" else -1]
-            middle = np.mean([mean_of(results, trust) for trust in ("0.2", "0.3", "0.4")], axis=0)
-            gap = difference(tuple(middle.tolist()), mean_of(results, place))
+        for end, trust in (("no trust", "0.0"), ("a trust of 0.5", "0.5")):
+            published = max(FIGURE_4[name]) - FIGURE_4[name][0 if trust == "0.0" else -1]
+            middle = np.mean([mean_of(results, one) for one in ("0.2", "0.3", "0.4")], axis=0)
+            gap = difference(tuple(middle.tolist()), mean_of(results, trust))
             yield Row(
                 label=f"{name}: a trust of 0.2 to 0.4 is better than {end}",
                 published=f"{published:.3f}",

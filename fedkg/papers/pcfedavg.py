@@ -68,7 +68,7 @@ def problem_of(name: str, path: str | None, samples: int, seed: int) -> tuple[Pr
     x = x / max(1.0, float(x.max()))
     y = torch.from_numpy(data.y[order].astype(np.int64))
     size = len(order) // AGENTS
-    xs, ys = x[: AGENTS * size].split(size), y[: AGENTS * size].split(size)
+    xs, ys = torch.split(x[: AGENTS * size], size), torch.split(y[: AGENTS * size], size)
     largest = [float(torch.linalg.matrix_norm(one, 2)) ** 2 / len(one) for one in xs]
     problem = Problem(
         model=softmax_regression((x.shape[1],), 10),
@@ -138,14 +138,10 @@ def compare(
     curvature = smoothness(smooth, last, [STRENGTH], AGENTS)
     plain = replace(how, learning_rate=1 / (4 * (smooth + last)))
     blocks = replace(how, learning_rate=1 / (4 * curvature))
-    own = {"sets": sets, "strength": STRENGTH, "penalty": 1.0, "growing": True}
+    own = partial(pcfedavg, sets=sets, strength=STRENGTH, penalty=1.0, growing=True)
     methods: dict[str, tuple[Algorithm, Settings, float]] = {
-        PROPOSED: (pcfedavg(**own), blocks, blocks.learning_rate),
-        BY_RULE: (
-            pcfedavg(**own, smooth=smooth, by_rule=True),
-            blocks,
-            step_size(curvature, steps),
-        ),
+        PROPOSED: (own(), blocks, blocks.learning_rate),
+        BY_RULE: (own(smooth=smooth, by_rule=True), blocks, step_size(curvature, steps)),
         BASELINES[0]: (fedavg().with_terms(penalty), plain, plain.learning_rate),
         BASELINES[1]: (fedprox(mu=0.1).with_terms(penalty), plain, plain.learning_rate),
         BASELINES[2]: (scaffold().with_terms(penalty), plain, plain.learning_rate),

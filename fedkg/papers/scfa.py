@@ -307,9 +307,9 @@ def table_4(bench: Bench) -> Iterator[Row]:
 
 def table_5(bench: Bench) -> Iterator[Row]:
     """The loss of F1 by noise, against the same method without noise."""
-    methods = bench.pick(["scfa", "fedavg"], list(UTILITY_LOSS), list(UTILITY_LOSS))
-    epsilons = bench.pick([10], [100, 10, 1, 0.1], [100, 10, 1, 0.1])
-    shorter = bench.pick([], ["training.rounds=20"], [])
+    methods = list(UTILITY_LOSS) if bench.size != "smoke" else ["scfa", "fedavg"]
+    epsilons: list[float] = [100, 10, 1, 0.1] if bench.size != "smoke" else [10]
+    shorter = ["training.rounds=20"] if bench.size == "reduced" else []
     plain = bench.sweep(
         "scfa_milling",
         f"algorithm={','.join(methods)}",
