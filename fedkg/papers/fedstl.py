@@ -238,7 +238,7 @@ def mining_rows(bench: Bench, counts: tuple[int, ...], published: dict[str, Any]
             paper = published[template]
             paper = paper[place] if isinstance(paper, tuple) else paper
             yield Row(
-                label=f"template {template}, {count} properties: seconds",
+                label=f"template {template}, number of properties {count}: seconds",
                 published=f"{paper}",
                 ours=ours,
                 claim=Claim(support=tuple(paper - one for one in ours)),
