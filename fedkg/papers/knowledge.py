@@ -474,8 +474,8 @@ PAPER = Paper(
     title="Knowledge-Injected Federated Learning (Fan et al. 2022)",
     studies=(
         Study(name="table 1", title="case study", minutes=0.1, run=table_1),
-        Study(name="table 2", title="accuracy by training samples", minutes=4, run=table_2),
+        Study(name="table 2", title="accuracy by training samples", minutes=3, run=table_2),
         Study(name="table 3", title="all methods and controls", minutes=4, run=table_3),
-        Study(name="figure 4", title="accuracy by trust", minutes=3, run=figure_4),
+        Study(name="figure 4", title="accuracy by trust", minutes=2.5, run=figure_4),
     ),
 )

@@ -96,7 +96,9 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                 f" {result['data']}, {result['seconds']:.0f} s at a load of {result['load']}.\n"
             )
             if result["settings"]:
-                settings = "; ".join("`" + one.replace("`", "'") + "`" for one in result["settings"])
+                settings = "; ".join(
+                    "`" + one.replace("`", "'") + "`" for one in result["settings"]
+                )
                 parts.append(f"Runs: {settings}.\n")
             parts += ["| claim | published | ours | verdict | note |", "|---|---|---|---|---|"]
             parts += [

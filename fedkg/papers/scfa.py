@@ -554,8 +554,8 @@ PAPER = Paper(
     studies=(
         Study(name="table 1", title="ontologies", minutes=0.1, run=table_1),
         Study(name="table 2", title="SCFA against its baselines", minutes=3, run=table_2),
-        Study(name="table 3", title="rounds by heterogeneity, gamma, D", minutes=4, run=table_3),
-        Study(name="saving", title="when SCFA saves 22 % of the rounds", minutes=6, run=saving),
+        Study(name="table 3", title="rounds by heterogeneity, gamma, D", minutes=3, run=table_3),
+        Study(name="saving", title="when SCFA saves 22 % of the rounds", minutes=5.5, run=saving),
         Study(name="table 4", title="rounds saved at each site", minutes=5, run=table_4),
         Study(name="table 5", title="loss by noise, epsilon sweep", minutes=6, run=table_5),
         Study(name="figure 2", title="rate of convergence", minutes=0.1, run=figure_2),
