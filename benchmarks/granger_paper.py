@@ -18,124 +18,25 @@ import json
 import os
 import platform
 import statistics
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from reporting.rows import format_spread
 
-from fedkg.granger.kalman import Client, steady_gain
-from fedkg.granger.learn import Learnt, Rates, at_rest, learn, losses_of
-from fedkg.granger.moments import Series, moments, series_of
-from fedkg.granger.synthetic_systems import System, places_of, recorded, two_clients
+from fedkg.granger.learn import Rates, learn
+from fedkg.granger.synthetic_systems import two_clients
+from fedkg.papers.granger import (
+    CHANGES,
+    PAPER_4,
+    PAPER_5,
+    changed_system,
+    frozen_losses,
+    independent_pairs,
+    learn_all,
+    series_from,
+)
 
-CHANGES = ("5 %", "45 %", "85 %", "125 %", "preserve", "reverse", "eliminate", "bidirectional")
-PAPER_4 = {
-    "no client augmentation": ([None] * 8, [1e-5] * 8),
-    "no server": ([0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127], [None] * 8),
-    "pre-trained client": (
-        [0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127],
-        [0.007, 0.015, 0.022, 0.028, 0.006, 0.065, 0.012, 0.014],
-    ),
-    "federated": (
-        [0.39, 0.57, 0.76, 0.93, 0.37, 0.35, 0.40, 0.34],
-        [0.003, 0.007, 0.010, 0.013, 0.003, 0.033, 0.006, 0.008],
-    ),
-}
-"""Table 4: (L_2)_a and L_s for each change; None where it is not defined."""
-PAPER_5 = {
-    ("D", 16): 0.0027,
-    ("D", 32): 0.0061,
-    ("D", 64): 0.0090,
-    ("D", 128): 0.0084,
-    ("M", 2): 3e-4,
-    ("M", 4): 1e-4,
-    ("M", 8): 2.6e-3,
-    ("M", 16): 4e-4,
-}
 RATES = Rates()
-
-
-def series_from(system: System, steps: int, seed: int) -> Series:
-    """Clients that know their own blocks, with filters that assume a process noise of 0.1."""
-    seen = recorded(system, steps, seed=seed)
-    made = []
-    for m, (place, emission) in enumerate(
-        zip(places_of(system.sizes), system.emissions, strict=True)
-    ):
-        own = np.ascontiguousarray(system.transition[place, place])
-        gain = steady_gain(
-            own, emission, 0.1 * np.eye(len(own)), system.noise * np.eye(len(emission))
-        )
-        made.append(
-            Client(
-                name=f"client {m + 1}",
-                transition=own,
-                emission=emission,
-                gain=gain,
-                measurements=seen.measurements[m],
-            )
-        )
-    return series_of(made)
-
-
-def changed(system: System, change: str) -> System:
-    """The system with a different influence between its clients."""
-    transition = system.transition.copy()
-    drive = transition[2:, :2].copy()
-    match change:
-        case "reverse":
-            transition[2:, :2], transition[:2, 2:] = 0.0, drive
-        case "eliminate":
-            transition[2:, :2] = 0.0
-        case "bidirectional":
-            transition[:2, 2:] = -0.08 * drive
-        case "preserve":
-            pass
-        case _:
-            transition[2:, :2] = drive * (1 + float(change.rstrip(" %")) / 100)
-    return System(
-        transition=transition,
-        emissions=system.emissions,
-        process=system.process,
-        noise=system.noise,
-    )
-
-
-def trained(series: Series, epochs: int) -> dict[str, Learnt]:
-    """Train the method and its baselines."""
-    found = learn(series, RATES, epochs=epochs)
-    nothing = Learnt(
-        causes=np.zeros_like(found.causes),
-        augmentations=tuple(np.zeros_like(theta) for theta in found.augmentations),
-        client_loss=found.client_loss,
-        server_loss=found.server_loss,
-    )
-    alone = replace(
-        learn(series, replace(RATES, server=0.0), epochs=epochs), causes=np.zeros_like(found.causes)
-    )
-    before = at_rest(
-        series, Rates(client=1.0, server=0.0, causes=1.0)
-    )  # theta alone, and the causes that belong to it
-    return {
-        "no client augmentation": nothing,
-        "no server": alone,
-        "pre-trained client": before,
-        "federated": found,
-    }
-
-
-def judged(series: Series, found: Learnt) -> tuple[float, float]:
-    """(L_2)_a and L_s with frozen parameters."""
-    each = [
-        losses_of(
-            moments(series, m),
-            found.augmentations[m],
-            found.causes[series.places[m], series.drivers(m)],
-        )
-        for m in range(2)
-    ]
-    return each[1][0], each[0][1] + each[1][1]
 
 
 def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
@@ -162,16 +63,18 @@ def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
 def table_4(steps: int, epochs: int) -> dict[str, list[tuple[float, float]]]:
     """Losses on changed systems, frozen parameters."""
     system = two_clients(seed=0)
-    found = trained(series_from(system, steps, 100), epochs)
+    found = learn_all(series_from(system, steps, 100), epochs)
     tests = {
-        change: series_from(changed(system, change), steps, 100 if change != "preserve" else 101)
+        change: series_from(
+            changed_system(system, change), steps, 100 if change != "preserve" else 101
+        )
         for change in CHANGES
     }
     print("\nTable 4: (L_2)_a / L_s on changed systems, parameters frozen\n")
     print(f"  {'':24s} {'':6s}" + "".join(f"{change:>16s}" for change in CHANGES))
     results: dict[str, list[tuple[float, float]]] = {}
     for name, learnt in found.items():
-        results[name] = [judged(tests[change], learnt) for change in CHANGES]
+        results[name] = [frozen_losses(tests[change], learnt) for change in CHANGES]
         paper = [
             f"{_shown(own)}/{_shown(server)}" for own, server in zip(*PAPER_4[name], strict=True)
         ]
@@ -191,27 +94,12 @@ def table_5(steps: int, epochs: int, largest: int) -> None:
     for (what, size), paper in PAPER_5.items():
         if size > largest:
             continue
-        system = two_clients(seed=0, measurements=size) if what == "D" else row_of(size)
+        system = two_clients(seed=0, measurements=size) if what == "D" else independent_pairs(size)
         series = series_from(system, steps, 100)
         print(
             f"  {what} = {size:3d}   paper {paper:.4f}   ours"
             f" {learn(series, RATES, epochs=epochs).server_loss[-1]:.4f}"
         )
-
-
-def row_of(clients: int) -> System:
-    """Independent pairs of clients as in setting S."""
-    pair = two_clients(seed=0)
-    stream = np.random.default_rng(1)
-    count = max(1, clients // 2)
-    emissions = tuple(stream.standard_normal((8, 2)) / np.sqrt(8) for _ in range(2 * count))
-    eye = np.eye(count)
-    return System(
-        transition=np.kron(eye, pair.transition),
-        emissions=emissions,
-        process=np.kron(eye, pair.process),
-        noise=pair.noise,
-    )
 
 
 def _shown(value: float | None) -> str:

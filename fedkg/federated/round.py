@@ -39,6 +39,7 @@ from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
+from fedkg.federated.theory.estimators import divergence
 from fedkg.models.model_protocols import Params, running_statistics
 from fedkg.models.random_streams import root
 from fedkg.update_exclusion import is_unusable
@@ -78,6 +79,7 @@ class _Received:
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
+    updates: list[Tensor] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     has_weight: Tensor
     has_clients: Tensor
@@ -289,6 +291,12 @@ def _receive(
     if received.fallback is not None:
         equal = torch.ones_like(samples) if _only_removes(work) else samples
         received.fallback = aggregate.add(received.fallback, updates.update, equal, groups)
+    if work.settings.measure_divergence and updates.update:
+        flat = [
+            value.reshape(len(value), -1).to("cpu", torch.float64)
+            for value in updates.update.values()
+        ]
+        received.updates.append(torch.cat(flat, dim=1))
     for name, rows_of in updates.client_memory.items():
         received.client_memory[name] = changed(
             received.client_memory[name], updates.clients, rows_of, before=state.clients[name]
@@ -609,6 +617,7 @@ def _record(
         bytes_down=received.bytes_down,
         seconds=time.perf_counter() - begun,
         notes=notes,
+        divergence=divergence(torch.cat(received.updates)) if received.updates else None,
         attackers=_attackers(work, state.round + 1, positions),
     )
 

@@ -43,6 +43,8 @@ class RoundRecord:
         bytes_down: the bytes that were sent to the sampled clients.
         seconds: the wall-clock time of the round.
         notes: further remarks about the round, in sentences.
+        divergence: how much the updates differ, see `estimators.divergence`; None if the settings
+            do not ask for it.
         attackers: the names of the sampled clients that attack in this round, in a simulation.
         ends: whether the training ends here, before `Settings.rounds`; the notes say why.
     """
@@ -63,5 +65,6 @@ class RoundRecord:
     bytes_down: int
     seconds: float
     notes: tuple[str, ...] = ()
+    divergence: float | None = None
     attackers: tuple[str, ...] = ()
     ends: bool = False

@@ -85,6 +85,8 @@ class Settings:
             that it keeps for itself, and tells the result. Nothing checks that it is true.
         measure: evaluate the rules for the updates even if the algorithm does not use the result,
             so that the violation rate is known.
+        measure_divergence: record how much the updates of each round differ; this holds all of
+            them in memory.
 
     Raises:
         JobError: naming the field that is wrong.
@@ -112,6 +114,7 @@ class Settings:
     secure_aggregation: bool = False
     scores_at_sites: bool = False
     measure: bool = True
+    measure_divergence: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "batch", "threads", "memory", "client_memory", "min_clients"):

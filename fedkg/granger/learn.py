@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from fedkg._internal.threads import run_in_parts
 from fedkg.errors import FedkgError, UsageError
+from fedkg.granger.learning_fixed_point import curvature, recursion, resting
 from fedkg.granger.moments import Moments, Series, moments, surprises
 from fedkg.granger.scans import epoch
 
 F64 = NDArray[np.float64]
 Mode = Literal["sequential", "batch", "closed_form"]
+
+MOST_UNKNOWNS = 600
+"""Unknowns of a client up to which the eigenvalues of its recursion are computed: a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,21 +290,7 @@ class _Batch:
         self.known = [moments(series, m) for m in range(len(series.clients))]
         self.losses: list[tuple[float, float]] = []
         self.sums: list[list[float]] = []  # Phi of each client at the start, and at last
-        self.sizes: list[tuple[float, F64]] = [self._sizes(m) for m in range(len(series.clients))]
-
-    def _sizes(self, m: int) -> tuple[float, F64]:
-        """What the steps of client m and, [O], of the server for it are divided by."""
-        known, eps = self.known[m], self.rates.normalised
-        if eps is None:
-            return 1.0, np.ones(len(known.driving))
-        norms = np.zeros(self.series.lags * self.series.states.shape[1])
-        norms[self.series.drivers(m)] = np.diag(known.driving)
-        total = self.series.states.shape[1]
-        for lag in range(self.series.lags):
-            for place in self.series.places:
-                own = slice(lag * total + place.start, lag * total + place.stop)
-                norms[own] = norms[own].sum()
-        return eps + float(np.trace(known.measured)), eps + norms[self.series.drivers(m)]
+        self.sizes = [step_sizes(series, rates, m, known) for m, known in enumerate(self.known)]
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
         """One step, in place; the losses [M, 2] before it. Raises FedkgError."""
@@ -369,7 +359,6 @@ def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt
     """The same from averages of each client; `series` says who the clients are and who may drive
     whom.
     """
-    from fedkg.granger.learning_fixed_point import resting
 
     total = sum(len(client.transition) for client in series.clients)
     row, thetas, losses = np.zeros((total, series.lags * total)), [], []
@@ -385,6 +374,63 @@ def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt
         client_loss=found[..., 0],
         server_loss=found[..., 1].sum(1),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convergence:
+    """How fast the batch learning of one client converges (Mohanty et al. 2025, section 5).
+
+    Attributes:
+        radius: rho(H); the learning converges below 1.
+        distance: the spectral norm of I - H.
+        convexity: mu, the least curvature of the common objective; 0 without strong convexity.
+        smoothness: L, its greatest curvature.
+    """
+
+    radius: float
+    distance: float
+    convexity: float
+    smoothness: float
+
+
+def convergence_of(series: Series, rates: Rates, m: int) -> Convergence | None:
+    """The convergence of client m with the rates of `mode: batch`.
+
+    None with more than `MOST_UNKNOWNS` unknowns, which would take minutes.
+    """
+    known = moments(series, m)
+    states, seen = known.surprise.shape
+    if states * (seen + len(known.driving)) > MOST_UNKNOWNS:
+        return None
+    size, sizes = step_sizes(series, rates, m, known)
+    matrix = recursion(
+        known,
+        client=rates.client / size,
+        server=rates.server / size,
+        causes=rates.causes / sizes,
+        ridge=rates.ridge,
+    )
+    least, most = curvature(
+        known, client=rates.client / size, server=rates.server / size, ridge=rates.ridge
+    )
+    return Convergence(
+        radius=matrix.radius, distance=matrix.distance, convexity=max(0.0, least), smoothness=most
+    )
+
+
+def step_sizes(series: Series, rates: Rates, m: int, known: Moments) -> tuple[float, F64]:
+    """What the batch steps of client m and, [O], of the server for it are divided by."""
+    eps = rates.normalised
+    if eps is None:
+        return 1.0, np.ones(len(known.driving))
+    norms = np.zeros(series.lags * series.states.shape[1])
+    norms[series.drivers(m)] = np.diag(known.driving)
+    total = series.states.shape[1]
+    for lag in range(series.lags):
+        for place in series.places:
+            own = slice(lag * total + place.start, lag * total + place.stop)
+            norms[own] = norms[own].sum()
+    return eps + float(np.trace(known.measured)), eps + norms[series.drivers(m)]
 
 
 def stability(series: Series, rates: Rates, m: int) -> float:

@@ -43,17 +43,20 @@ class Recursion:
 
 
 def recursion(
-    known: Moments, *, client: float, server: float, causes: float, ridge: float = 0.0
+    known: Moments, *, client: float, server: float, causes: float | F64, ridge: float = 0.0
 ) -> Recursion:
-    """H and J of one client for the rates eta_1, eta_2, gamma and the ridge lambda."""
+    """H and J of one client for the rates eta_1, eta_2, gamma (one, or one of each driving state
+    [O]) and the ridge lambda.
+    """
     states, seen = known.surprise.shape
     others = known.joint.shape[1]
     curve = 2 * client * known.square + 2 * server * known.transition.T @ known.transition
     eye = np.eye(states)
-    top = np.eye(states * others) * (1 - 2 * causes * ridge) - 2 * causes * np.kron(
-        known.driving, eye
+    rates = np.broadcast_to(np.asarray(causes, dtype=np.float64), (others,))
+    top = np.diag(np.repeat(1 - 2 * rates * ridge, states)) - 2 * np.kron(
+        rates[:, None] * known.driving, eye
     )
-    right = 2 * causes * np.kron(known.joint.T, known.transition)
+    right = 2 * np.kron(rates[:, None] * known.joint.T, known.transition)
     left = 2 * server * np.kron(known.joint, known.transition.T)
     bottom = np.eye(states * seen) * (1 - 2 * client * ridge) - np.kron(known.measured, curve)
     push = np.concatenate(

@@ -14,18 +14,24 @@ from typing import Any
 
 from fedkg.errors import JobError
 from fedkg.federated.temporal.conjunction import is_convex
+from fedkg.federated.theory.scfa_constants import CLIP
 from fedkg.federated.theory.theorems import (
     Bound,
     benefit,
     bound,
+    noise_scale,
     privacy_loss,
     rate_fit,
+    signal_to_noise,
     violation_fit,
 )
 from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
 from fedkg.violation_rate_zones import ZONES, classify_rate
+
+PAPER_EPSILONS = (0.1, 1.0, 10.0, 100.0)
+"""Privacy budgets for which the paper compares signal and noise."""
 
 BOOTSTRAP = 1000
 """Bootstrap draws of rounds for the intervals of R^2."""
@@ -130,6 +136,11 @@ def _observed_bound(
         "gradient2_least": min(gradient2),
         "heterogeneity": {"mean": statistics.fmean(d2), "max": max(d2)},
         "gamma": gamma,
+        "gamma_samples": _fold_known(statistics.fmean, _column(seen, "gamma_samples")),
+        "divergence": _fold_known(
+            statistics.fmean, [one for one in _column(seen, "divergence") if math.isfinite(one)]
+        ),
+        "signal_to_noise": _signal_to_noise(rounds, seen),
         "variance": {
             "mean": statistics.fmean(_column(seen, "variance")),
             "max": max(_column(seen, "variance")),
@@ -169,6 +180,20 @@ def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> J
             smoothness=smooth, sigma=1.0, dimensions=dimensions, hypotheses=1.0, theta=theta
         )
     )
+
+
+def _signal_to_noise(rounds: Sequence[Line], seen: Sequence[Line]) -> Json | None:
+    """The mean clipped gradient over the length of the noise of one release, by epsilon."""
+    if not rounds or not seen:
+        return None
+    dimensions = int(float(rounds[-1]["bytes_paper"])) // 4
+    signal = statistics.fmean(_column(seen, "clipped"))
+    return {
+        f"{epsilon:g}": signal_to_noise(
+            signal, sigma=noise_scale(epsilon), clip=CLIP, dimensions=dimensions
+        )
+        for epsilon in PAPER_EPSILONS
+    }
 
 
 def _rate_fit(config: TrialConfig, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:

@@ -90,6 +90,7 @@ def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Setting
         secure_aggregation=training.secure_aggregation
         and algorithm_section(config.job).exchange != "none",
         scores_at_sites=config.job.scoring.at == "sites",
+        measure_divergence=config.job.theory is not None,
     )
 
 

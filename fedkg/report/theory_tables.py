@@ -163,6 +163,21 @@ INSTRUMENTS: tuple[tuple[str, str, Cell], ...] = (
         "1 − D_c² / D²: reduction of heterogeneity by the weights of the round",
         _mean_cell("gamma"),
     ),
+    (
+        "γ by samples alone",
+        "control: the same clients with FedAvg's weights; only the rest of γ is due to rules",
+        _mean_cell("gamma_samples"),
+    ),
+    (
+        "Δ",
+        "divergence: squared distance of the updates from their mean, over the mean's square",
+        _mean_cell("divergence"),
+    ),
+    (
+        "Signal to noise, ε = 10",
+        "mean clipped gradient over the length of the noise of one release",
+        _mean_cell("signal_to_noise", "10"),
+    ),
     ("L", "smoothness, largest observed value: a lower bound", _mean_cell("smoothness")),
     ("σ²", "variance of minibatch gradients, mean over rounds", _mean_cell("variance", "mean")),
     (

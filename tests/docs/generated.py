@@ -376,11 +376,19 @@ def messages_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def papers_page() -> str:
+    """The claims of the papers, from the results beside the page."""
+    from fedkg.papers.page import render_page
+
+    return render_page(json.loads((REFERENCE / "papers.json").read_text(encoding="utf-8")))
+
+
 PAGES = {
     "job.md": job_page,
     "codes.md": codes_page,
     "units.md": units_page,
     "site-messages.md": messages_page,
+    "papers.md": papers_page,
 }
 
 SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"

@@ -35,6 +35,9 @@ MINIBATCHES = 4
 the round.
 """
 
+CLIP = 1.0
+"""Norm to which gradients are clipped before their mean counts as a signal, as in the paper."""
+
 STACK = 64
 """Probe models that are judged at once."""
 
@@ -51,6 +54,12 @@ class Sight:
         constrained: D_c^2, ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2`` with the round's
             weights; NaN if no update had any weight.
         gamma: ``1 - D_c^2 / D^2``.
+        gamma_samples: the control for gamma: the same with FedAvg's weights (shares of the samples)
+            of the same clients. What remains of gamma beyond it is the work of the rules.
+        divergence: ``mean_k |update_k - mean|^2 / |mean|^2`` of the round's updates; NaN if no
+            update was usable.
+        clipped: ``|mean_k clip(grad F_k)|`` with gradients clipped to `CLIP` and clients weighted
+            by samples: the signal of a noisy mean.
         variance: sigma^2 of minibatch gradients, the mean over clients.
         smoothness: ``|grad F(w') - grad F(w)| / |w' - w|`` with the model w' after the round, which
             is at most L; NaN if w' equals w.
@@ -64,6 +73,9 @@ class Sight:
     heterogeneity: float
     constrained: float
     gamma: float
+    gamma_samples: float
+    divergence: float
+    clipped: float
     variance: float
     smoothness: float
     steepest: float
@@ -83,8 +95,8 @@ def sight(
         record: the record of the round.
     """
     problem = work.problem
-    here = _moments(problem, before, _alpha(problem, record))
-    there = _moments(problem, after, None).mean_by_samples
+    here = _moments(problem, before, _alpha(problem, record), _sample_shares(problem, record))
+    there = _moments(problem, after, None, None).mean_by_samples
     step = float(_flat(after).sub(_flat(before)).norm())
     turned = float((there - here.mean_by_samples).norm())
     whole = here.spread
@@ -95,6 +107,9 @@ def sight(
         heterogeneity=whole,
         constrained=here.weighted_spread,
         gamma=1.0 - here.weighted_spread / whole if whole > 0 else 0.0,
+        gamma_samples=1.0 - here.sample_spread / whole if whole > 0 else 0.0,
+        divergence=math.nan if record.divergence is None else record.divergence,
+        clipped=here.clipped,
         variance=_variance(work, before, record.round),
         smoothness=turned / step if step > 0 else math.nan,
         steepest=here.steepest,
@@ -224,11 +239,19 @@ class _Moments:
     mean_by_samples: Tensor
     spread: float
     weighted_spread: float
+    sample_spread: float
+    clipped: float
     steepest: float
 
 
-def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments:
-    """The moments at a model; alpha: float64 [K], None for no weights.
+def _moments(
+    problem: Problem, params: Params, alpha: Tensor | None, shares: Tensor | None
+) -> _Moments:
+    """The moments at a model.
+
+    Args:
+        alpha: the weights of `weighted_spread`, float64 [K]; None for none.
+        shares: the weights of `sample_spread`, likewise.
 
     Spreads are ``E |g|^2 - |E g|^2``, of gradients less that of the first client, so that nearly
     equal ones lose no digits; that of D^2 is
@@ -239,25 +262,33 @@ def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments
     share = samples / samples.sum()
     count, objective, steepest = len(share), 0.0, 0.0
     first: Tensor | None = None
-    sums = [torch.zeros((), dtype=torch.float64)] * 3
-    squares = [0.0, 0.0]
+    sums = [torch.zeros((), dtype=torch.float64)] * 4
+    squares = [0.0] * 4
+    clipped = torch.zeros((), dtype=torch.float64)
     for k, (loss, gradient) in enumerate(client_gradients(problem, params)):
         first = gradient if first is None else first
         apart = gradient - first
-        weights = (float(share[k]), 1 / count, 0.0 if alpha is None else float(alpha[k]))
+        others = (0.0 if one is None else float(one[k]) for one in (alpha, shares))
+        weights = (float(share[k]), 1 / count, *others)
         sums = [total + weight * apart for total, weight in zip(sums, weights, strict=True)]
         length = float(apart.square().sum())
-        squares = [squares[0] + length / count, squares[1] + weights[2] * length]
+        squares = [total + weight * length for total, weight in zip(squares, weights, strict=True)]
+        clipped = clipped + weights[0] * gradient * min(
+            1.0, CLIP / max(float(gradient.norm()), CLIP)
+        )
         objective, steepest = objective + weights[0] * loss, max(steepest, float(gradient.norm()))
     assert first is not None
+    spreads = [
+        max(0.0, square - float(total.square().sum()))
+        for square, total in zip(squares, sums, strict=True)
+    ]
     return _Moments(
         objective=objective,
         mean_by_samples=first + sums[0],
-        spread=max(0.0, squares[0] - float(sums[1].square().sum()))
-        + float((sums[1] - sums[0]).square().sum()),
-        weighted_spread=(
-            math.nan if alpha is None else max(0.0, squares[1] - float(sums[2].square().sum()))
-        ),
+        spread=spreads[1] + float((sums[1] - sums[0]).square().sum()),
+        weighted_spread=math.nan if alpha is None else spreads[2],
+        sample_spread=math.nan if shares is None else spreads[3],
+        clipped=float(clipped.norm()),
         steepest=steepest,
     )
 
@@ -273,6 +304,17 @@ def _alpha(problem: Problem, record: RoundRecord) -> Tensor | None:
     for name, weight in zip(record.clients, record.alpha, strict=True):
         weights[place[name]] = weight
     return weights / weights.sum()
+
+
+def _sample_shares(problem: Problem, record: RoundRecord) -> Tensor | None:
+    """The shares of the samples over all clients, 0 for those without weight in the round; None
+    where no update had any weight.
+    """
+    alpha = _alpha(problem, record)
+    if alpha is None:
+        return None
+    shares = torch.tensor(problem.clients.samples, dtype=torch.float64) * (alpha > 0)
+    return shares / shares.sum()
 
 
 def _variance(work: Work, params: Params, number: int) -> float:

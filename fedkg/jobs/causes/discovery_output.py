@@ -6,14 +6,17 @@ Letters: M clients, E epochs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from fedkg.granger.learn import convergence_of
 from fedkg.granger.protocol import traffic
 from fedkg.granger.reference_estimates import adjusted
 from fedkg.jobs.causes.discovery import Discovery
 from fedkg.jobs.causes.job_file import CausesJob
+from fedkg.jobs.causes.learning import rates_of
 from fedkg.learned_knowledge import Precedence
 from fedkg.pack.causes import CauseRecord
 
@@ -168,6 +171,7 @@ def discovery_document(
         "held": dict(zip((*names, "server"), found.held_out_losses, strict=True))
         if found.held_out_losses
         else {},
+        "convergence": convergence_table(job, found),
         "prior": [
             f"{cause.name}: {drive.driver} drives {drive.driven}"
             for cause in causes
@@ -182,6 +186,27 @@ def discovery_document(
         "level": job.level,
         "step": step,
     }
+
+
+def convergence_table(job: CausesJob, found: Discovery) -> list[dict[str, Any]]:
+    """rho(H), |I - H|, mu, L and the final losses of each client. `Any`: a name and numbers.
+
+    The figures of the recursion are None for clients with too many unknowns, and for sites that
+    keep their measurements.
+    """
+    rates = rates_of(job.learning)
+    made = []
+    for m, client in enumerate(found.series.clients):
+        here = bool(client.emission.any())  # a server does not know the measurements of its sites
+        known = convergence_of(found.series, rates, m) if here else None
+        figures = (
+            dict.fromkeys(("radius", "distance", "convexity", "smoothness"))
+            if known is None
+            else asdict(known)
+        )
+        losses = np.atleast_2d(found.learnt.client_loss)
+        made.append({"client": client.name, **figures, "loss": float(losses[-1, m])})
+    return made
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -74,6 +74,14 @@ def test_a_sight_is_what_the_estimators_say_of_the_gradients() -> None:
         estimators.constrained_heterogeneity(gradients, alpha), rel=1e-12
     )
     assert seen.gamma == pytest.approx(estimators.reduction(gradients, alpha), rel=1e-12)
+    samples = torch.tensor(problem.clients.samples, dtype=torch.float64)
+    fedavg_weights = torch.where(alpha > 0, samples, 0.0) / samples[:2].sum()
+    assert seen.gamma_samples == pytest.approx(
+        estimators.reduction(gradients, fedavg_weights), rel=1e-12
+    )
+    assert seen.gamma_samples != pytest.approx(seen.gamma)
+    clipped = torch.stack([one / max(1.0, float(one.norm())) for one in gradients])
+    assert seen.clipped == pytest.approx(float((samples / samples.sum() @ clipped).norm()))
     assert seen.gradient2 == pytest.approx(float(gradients.mean(0).square().sum()), rel=1e-12)
     assert seen.steepest == pytest.approx(float(gradients.norm(dim=1).max()))
     after = torch.from_numpy(
@@ -220,3 +228,19 @@ def test_nothing_is_certified_of_what_no_theorem_speaks_of(
     assert all(math.isnan(number) for number in (seen.upper, seen.bound, seen.lower))
     known = promised(replace(work, settings=whole), begun, state)
     assert growing or not math.isnan(known.bound)  # type: ignore[union-attr]
+
+
+def test_a_round_records_how_much_its_updates_differ() -> None:
+    problem = quadratics(Q, B)
+    settings = Settings(
+        rounds=1, local_steps=1, batch=1, learning_rate=0.1, measure_divergence=True
+    )
+    fresh = initial_state(problem, fedavg(), settings)
+    start = fresh.params["point"].double().numpy()
+    [(_, record)] = train(problem, fedavg(), settings, fresh)
+    updates = np.stack([-0.1 * (q @ start - b) for q, b in zip(Q, B, strict=True)])
+    mean = updates.mean(0)
+    expected = ((updates - mean) ** 2).sum(1).mean() / (mean**2).sum()
+    assert record.divergence == pytest.approx(float(expected), rel=1e-5)
+    [(_, plain)] = train(problem, fedavg(), replace(settings, measure_divergence=False), fresh)
+    assert plain.divergence is None

@@ -1,0 +1,114 @@
+"""The page with every claim of the papers: its verdict, its figures and its command."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkg._internal.atomic_file import replace_file
+from fedkg.errors import UsageError
+from fedkg.papers.catalogue import PAPERS
+from fedkg.papers.study import RESULTS, format_ours, slug
+
+INTRODUCTION = """# Claims of the papers
+
+fedkg implements the methods of five papers. `fedkg paper` lists their tables and figures, and
+`fedkg paper NAME` repeats them with published values beside ours. This page is generated from the
+results.
+
+A verdict follows one rule:
+
+- *reproduced*: the claim holds with 95 % confidence over the seeds, and the published size is
+  inside our interval or within 25 % of our mean;
+- *partly*: it holds with another size;
+- *not*: the interval includes 0 or contradicts the claim;
+- *cannot be reproduced because ...*: data or details are missing.
+
+Our values are means over seeds with 95 % intervals. Rows without a verdict are context. Reduced
+runs are smaller than those of the papers (`--full`), so a verdict is about the setting that is
+stated with it.
+"""
+
+
+def collect(folders: Sequence[Path], earlier: Path | None = None) -> list[dict[str, Any]]:
+    """The newest results of all studies, in the order of the papers. `Any`: JSON.
+
+    Args:
+        folders: folders of `fedkg paper NAME`; smoke runs do not count.
+        earlier: a JSON file of earlier results, which results in the folders replace.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    if earlier is not None and earlier.is_file():
+        for result in json.loads(earlier.read_text(encoding="utf-8")):
+            found[result["paper"], result["study"]] = result
+    files = [
+        file
+        for folder in folders
+        for size in ("reduced", "full")
+        for file in sorted((folder / size / RESULTS).glob("*.json"))
+    ]
+    if folders and not files:
+        raise UsageError(
+            "no results in " + ", ".join(map(str, folders)),
+            help="run `fedkg paper NAME` first; smoke runs do not count",
+        )
+    for file in files:
+        result = json.loads(file.read_text(encoding="utf-8"))
+        result["data"] = "generated" if result["data"] == "generated" else "real where available"
+        found[result["paper"], result["study"]] = result
+    names = [(paper.name, study.name) for paper in PAPERS.values() for study in paper.studies]
+    return [found[name] for name in names if name in found]
+
+
+def write_results(results: Sequence[dict[str, Any]], page: Path) -> None:
+    """Write the page, and the results beside it as JSON. `Any`: JSON."""
+    body = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+    replace_file(page.with_suffix(".json"), body.encode())
+    replace_file(page, render_page(results).encode())
+
+
+def render_page(results: Sequence[dict[str, Any]]) -> str:
+    """The page as Markdown; studies without a result are `not run yet`. `Any`: JSON."""
+    by_name = {(result["paper"], result["study"]): result for result in results}
+    parts = [INTRODUCTION]
+    verdicts = Counter(
+        row["verdict"].partition(":")[0].partition(" because")[0]
+        for result in results
+        for row in result["rows"]
+        if row["verdict"]
+    )
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
+    parts.append(f"Verdicts: {counts}.\n" if counts else "No study has been run.\n")
+    for paper in PAPERS.values():
+        parts.append(f"## {paper.name}: {paper.title}\n")
+        for study in paper.studies:
+            parts.append(f"### {paper.name}, {study.name}: {study.title}\n")
+            command = f"`fedkg paper {paper.name} --study {slug(study.name)}`"
+            result = by_name.get((paper.name, study.name))
+            if result is None:
+                parts.append(f"Not run yet. {command}\n")
+                continue
+            parts.append(
+                f"{command}; size `{result['size']}`, {result['seeds']} seeds, data:"
+                f" {result['data']}, {result['seconds']:.0f} s at a load of {result['load']}.\n"
+            )
+            if result["settings"]:
+                settings = "; ".join(
+                    "`" + one.replace("`", "'") + "`" for one in result["settings"]
+                )
+                parts.append(f"Runs: {settings}.\n")
+            parts += ["| claim | published | ours | verdict | note |", "|---|---|---|---|---|"]
+            parts += [
+                f"| {_cell(row['label'])} | {_cell(row['published'])} | {format_ours(row)}"
+                f" | {_cell(row['verdict'])} | {_cell(row['note'])} |"
+                for row in result["rows"]
+            ]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

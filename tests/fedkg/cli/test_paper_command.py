@@ -1,0 +1,214 @@
+"""`fedkg paper`: the list, smoke runs, resuming, the verdict and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkg.errors import UsageError
+from fedkg.papers.catalogue import PAPERS
+from fedkg.papers.granger import neural_granger, pcmci
+from fedkg.papers.page import collect, render_page
+from fedkg.papers.scfa import first_at_90, saved
+from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
+
+Command = Callable[..., Any]
+
+ASKED = {
+    "scfa": {f"table {n}" for n in range(1, 8)} | {f"figure {n}" for n in (2, 3, 4)} | {"ablation"},
+    "pcfedavg": {f"figure {n}" for n in range(1, 5)},
+    "fedstl": {f"table {n}" for n in range(2, 6)} | {"figure 3"},
+    "granger": {f"table {n}" for n in range(3, 8)}
+    | {"figure 2d", "theorem 6.3", "corollary 6.4", "growth", "peers"},
+    "knowledge": {"table 2", "table 3", "figure 4"},
+    "together": {"plant"},
+}
+
+
+def claim(*support: float, published: float | None = None) -> Row:
+    return Row(label="x", ours=support, claim=Claim(support=support, published=published))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (claim(1.0, 1.1, 0.9, published=1.05), "reproduced"),
+        (claim(1.0, 1.1, 0.9, published=1.24), "reproduced"),
+        (claim(1.0, 1.1, 0.9, published=1.6), "partly: it holds with another size"),
+        (claim(1.0, 1.1, 0.9), "reproduced"),
+        (claim(-1.0, 1.1, 0.9), "not: no difference beyond the seeds"),
+        (claim(-1.0, -1.1, -0.9, published=1.0), "not: the opposite"),
+        (claim(0.0, 0.0, 0.0), "not: no difference beyond the seeds"),
+        (claim(1.0, math.nan), "one seed: no verdict"),
+        (claim(math.nan, math.nan), "not: it was never reached"),
+        (Row(label="x", ours=(1.0, 2.0)), ""),
+        (
+            Row(label="x", ours=(1.0,), impossible="the data are secret"),
+            "cannot be reproduced because the data are secret",
+        ),
+    ],
+)
+def test_verdicts(row: Row, expected: str) -> None:
+    assert verdict(row) == expected
+
+
+def test_the_list_has_every_table_and_figure(fedkg: Command) -> None:
+    done = fedkg("paper", "--json")
+    listed = json.loads(done.out)
+    for paper, studies in ASKED.items():
+        assert studies <= set(listed[paper]), paper
+    said = fedkg("paper").out
+    assert all(paper in said for paper in ASKED)
+    assert "min" in said
+
+
+@pytest.mark.parametrize(
+    ("paper", "options"),
+    [
+        ("granger", ("--table", "3", "--study", "peers", "--study", "theorem 6.3")),
+        ("pcfedavg", ("--figure", "2", "--figure", "3")),
+        ("knowledge", ("--table", "3", "--table", "1")),
+        ("scfa", ("--figure", "4")),
+    ],
+)
+def test_smoke_runs_give_no_verdict(
+    fedkg: Command, tmp_path: Path, paper: str, options: tuple[str, ...]
+) -> None:
+    done = fedkg("paper", paper, "--smoke", *options)
+    assert done.code == 0, done.err
+    assert "its figures mean nothing" in done.out
+    results = sorted((tmp_path / f"paper-{paper}" / "smoke" / "results").glob("*.json"))
+    assert len(results) == len(options) // 2
+    for file in results:
+        rows = json.loads(file.read_text())["rows"]
+        assert rows
+        assert {row["verdict"] for row in rows} == {"smoke run: no verdict"}
+        assert any(row["mean"] is not None or row["impossible"] for row in rows)
+    before = [file.read_bytes() for file in results]
+    again = fedkg("paper", paper, "--smoke", *options)
+    assert again.code == 0
+    assert [file.read_bytes() for file in results] == before, "finished studies do not run again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", sorted(PAPERS))
+def test_every_study_runs(fedkg: Command, paper: str) -> None:
+    done = fedkg("paper", paper, "--smoke", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out[done.out.rindex("\n{\n") :])
+    assert [one["study"] for one in found["results"]] == [one.name for one in PAPERS[paper].studies]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nothing",), "there is no paper `nothing`"),
+        (("scfa", "--table", "9"), "scfa has no study `table 9`"),
+        (("scfa", "--full", "--smoke"), "contradict each other"),
+        (("scfa", "--table", "1", "--data", "absent"), "--data absent is not a folder"),
+        (("--page", "claims.txt"), "is not a Markdown file"),
+    ],
+)
+def test_wrong_arguments(
+    fedkg: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    done = fedkg("paper", *words)
+    assert done.code == 2
+    assert message in done.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def bench(tmp_path: Path) -> Bench:
+    return Bench(folder=tmp_path, size="reduced", say=lambda _: None)
+
+
+def study_of(rows: Callable[[Bench], Iterator[Row]]) -> tuple[Paper, Study]:
+    study = Study(name="table 1", title="a study", minutes=0.1, run=rows)
+    return Paper(name="own", title="A paper", studies=(study,)), study
+
+
+def test_a_stopped_study_continues(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def work(name: str) -> float:
+        calls.append(name)
+        if name == "second" and len(calls) == 2:
+            raise KeyboardInterrupt
+        return len(calls)
+
+    def rows(bench: Bench) -> Iterator[Row]:
+        found = bench.compute("a", {name: lambda n=name: work(n) for name in ("first", "second")})
+        yield Row(label="sum", ours=(found["first"], found["second"]))
+
+    paper, study = study_of(rows)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(paper, study, bench(tmp_path))
+    assert not (tmp_path / "results").exists()
+    result = run_study(paper, study, bench(tmp_path))
+    assert calls == ["first", "second", "second"]
+    assert result["rows"][0]["ours"] == [1, 3]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_results_of_other_data_are_rejected(tmp_path: Path) -> None:
+    paper, study = study_of(lambda _: iter([Row(label="x", ours=(1.0,))]))
+    run_study(paper, study, bench(tmp_path))
+    other = bench(tmp_path)
+    other.data = tmp_path
+    with pytest.raises(UsageError, match="other data or of another version"):
+        run_study(paper, study, other)
+
+
+def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Path) -> None:
+    paper = PAPERS["granger"]
+    place = Bench(folder=tmp_path / "paper-granger" / "reduced", size="reduced")
+    run_study(paper, paper.study("table 6"), place)
+    assert fedkg("paper", "--page", "claims.md").code == 0
+    page = (tmp_path / "claims.md").read_text()
+    assert "cannot be reproduced because its files are sent on request only" in page
+    assert "Not run yet. `fedkg paper scfa --study table-3`" in page
+    assert page == render_page(json.loads((tmp_path / "claims.json").read_text()))
+    (tmp_path / "paper-granger" / "reduced" / "results" / "table-6.json").unlink()
+    assert len(collect([], tmp_path / "claims.json")) == 1, "earlier results stay"
+
+
+def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
+    for folder, name in (
+        ("ai4i2020", "ai4i2020.csv.gz"),
+        ("mnist", "train-images-idx3-ubyte.gz"),
+        ("fashion-mnist", "train-images-idx3-ubyte.gz"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).touch()
+    assert find_data(tmp_path, "ai4i") == tmp_path / "ai4i2020" / "ai4i2020.csv.gz"
+    assert find_data(tmp_path, "mnist") == tmp_path / "mnist"
+    assert find_data(tmp_path, "fashion-mnist") == tmp_path / "fashion-mnist"
+    assert find_data(tmp_path, "secom") is None
+
+
+def test_saved_rounds() -> None:
+    assert saved([32, 10], [41, 0.0 + 10]) == pytest.approx((9 / 41, 0.0))
+    assert first_at_90({2: 0.1, 4: 0.5, 8: 0.46, 16: 0.5}) == 4
+    assert math.isnan(first_at_90({2: 0.1, 4: 0.0}))
+
+
+def test_peers_find_a_driver_and_no_common_effect() -> None:
+    """x drives y and z; y and z share only their driver."""
+    stream = np.random.default_rng(0)
+    values = stream.standard_normal((800, 3))
+    for t in range(1, 800):
+        values[t, 0] += 0.7 * values[t - 1, 0]
+        values[t, 1:] += 0.8 * values[t - 1, 0]
+    p = pcmci(values)
+    assert max(p[1, 0], p[2, 0]) < 1e-6
+    assert min(p[0, 1], p[0, 2], p[1, 2], p[2, 1]) > 0.01
+    strength = neural_granger(values)
+    others = (strength[0, 1], strength[0, 2], strength[1, 2], strength[2, 1])
+    assert min(strength[1, 0], strength[2, 0]) > 3 * max(others)
