@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.data import Frame
+from fedkg.data.frame import text_array
 from fedkg.data.sets import DataSet
 from fedkg.data.standardise import Moments
 from fedkg.deploy.disclosures import Disclosure, When
@@ -269,7 +270,8 @@ def server_samples(part: SamplePart) -> tuple[dict[str, Any], Tensors]:
     """The samples that the job gives to the server, and the names of a data set. `Any`: JSON."""
     data = part.data.take(part.use == SERVER)
     fields = {name: getattr(data, name) for name in DATA_FIELDS}
-    fields["clients"] = None if data.clients is None else data.clients.tolist()
+    for name, texts in (("clients", data.clients), ("traces", data.traces)):
+        fields[name] = None if texts is None else texts.tolist()
     tensors = {
         "server/x": torch.from_numpy(np.ascontiguousarray(data.x)),
         "server/y": torch.from_numpy(np.ascontiguousarray(data.y)),
@@ -287,17 +289,17 @@ def samples_of_server(fields: Fields, tensors: Mapping[str, Tensor]) -> SamplePa
         for name, value in fields.items()
         if name in DATA_FIELDS
     }
-    clients = None
-    if fields["clients"] is not None:
-        clients = np.empty(len(fields["clients"]), dtype=object)
-        clients[:] = fields["clients"]
+    texts = {
+        name: None if fields[name] is None else text_array(fields[name])
+        for name in ("clients", "traces")
+    }
     time = tensors.get("server/time")
     data = DataSet(
         x=tensors["server/x"].numpy(),
         y=tensors["server/y"].numpy(),
         row=tensors["server/row"].numpy(),
         time=None if time is None else time.numpy(),
-        clients=clients,
+        **texts,
         **known,
     )
     use = np.full(data.samples, SERVER, dtype=np.int8)

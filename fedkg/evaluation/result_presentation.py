@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedkg.evaluation.baseline_comparison import Comparison
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.row_explanation import PURE_NUMBERS
 
 BOUND = (
     "* how many limits the rule became: one for each machine, tag or row of a sheet "
@@ -133,7 +134,7 @@ def worst_text(worst: Worst | None) -> str:
         return ""
     if worst.robustness == math.inf:
         return YES_NO
-    unit = f" {worst.unit}" if worst.unit else ""
+    unit = f" {worst.unit}" if worst.unit and worst.unit not in PURE_NUMBERS else ""
     fault = f"violated in row {worst.fault}" if worst.fault is not None else None
     places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time, fault)))
     if worst.robustness == -math.inf:

@@ -39,6 +39,9 @@ from fedkg.pack import (
 from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.formulas import ROWS, subformulas
 
+PURE_NUMBERS = ("1", "probability", "dimensionless")
+"""Units that are not shown after a value."""
+
 Values = NDArray[np.float64]
 """The numbers of one table row, float64 [V, C]: per view of the contract and column, predictions
 filled in."""
@@ -360,5 +363,5 @@ def _truth(value: float) -> str:
 
 
 def unit_suffix(column: Column) -> str:
-    """The unit of a column after a blank; "" for none and for probabilities."""
-    return f" {column.unit}" if column.unit and column.unit not in ("1", "probability") else ""
+    """The unit of a column after a blank; "" for none, for probabilities and for pure numbers."""
+    return f" {column.unit}" if column.unit and column.unit not in PURE_NUMBERS else ""

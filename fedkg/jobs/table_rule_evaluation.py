@@ -277,7 +277,8 @@ def ordered_frame(pack: Pack, data: DataSet) -> tuple[Frame, NDArray[np.int64]]:
         clients = data.clients[order].tolist()
         frame = frame.with_texts(SITE_COLUMN, clients)
         if contract.trace is not None:
-            frame = frame.with_texts(contract.trace, clients)
+            own = clients if data.traces is None else data.traces[order].tolist()
+            frame = frame.with_texts(contract.trace, own)
     return frame, order
 
 

@@ -37,6 +37,8 @@ class DataSet:
         targets: names of the O forecast features; the columns of y cycle through them step by step.
         label: for detection, the noun or the column header for y = 1.
         clients: text [N], the site, station, unit or run of a sample; None if the source has none.
+        traces: text [N], the series of its client that a row belongs to; None if the rows of each
+            client are one series.
         time: float64 [N], order of the samples of a client, in `step_unit`; None if samples have no
             order.
         row: int64 [N], the row of the source that a sample is about, from 0: of windows that of the
@@ -63,6 +65,7 @@ class DataSet:
     targets: tuple[str, ...] = ()
     label: str = "failure"
     clients: NDArray[Any] | None = None
+    traces: NDArray[Any] | None = None
     time: NDArray[np.float64] | None = None
     row: NDArray[np.int64] | None = None
     step: float = 1.0
@@ -73,7 +76,7 @@ class DataSet:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        for what in ("y", "clients", "time", "row", "test"):
+        for what in ("y", "clients", "traces", "time", "row", "test"):
             value = getattr(self, what)
             if value is not None and len(value) != self.samples:
                 raise JobError(
@@ -126,6 +129,7 @@ class DataSet:
             x=self.x[index],
             y=self.y[index],
             clients=None if self.clients is None else self.clients[index],
+            traces=None if self.traces is None else self.traces[index],
             time=None if self.time is None else self.time[index],
             row=self.rows[index],
             test=None if self.test is None else self.test[index],

@@ -6,13 +6,14 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.data.frame import text_array
 from fedkg.data.sets.dataset import DataSet, Task
 from fedkg.errors import JobError
 
@@ -22,10 +23,11 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Series:
-    """One client's rows on an even grid of time.
+    """The rows of a client, or of one of its traces, on an even grid of time.
 
     Attributes:
         client: its name.
+        trace: the name of the trace; "" for all rows of the client.
         x: [N, F].
         y: [N].
         time: [N], every step; NaN in x and y if the source has no row.
@@ -34,6 +36,7 @@ class Series:
     """
 
     client: str
+    trace: str
     x: F64
     y: F64
     time: F64
@@ -51,6 +54,7 @@ def series(
     gaps: Gaps = "unknown",
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
+    by_trace: bool = False,
 ) -> tuple[Series, ...]:
     """The rows of each client in order of time on an even grid, with unknown cells of x treated.
 
@@ -62,6 +66,7 @@ def series(
         longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
         before: with ``interpolate``, a time for each client: later values do not affect earlier
             cells across it.
+        by_trace: whether each trace of a client is a series.
 
     Raises:
         JobError: the rows have no time; or, with ``error``, the first unknown cell by client,
@@ -77,11 +82,8 @@ def series(
             "unknown `gaps`", expected="unknown, interpolate or error", received=str(gaps)
         )
     found = []
-    for client in data.client_names or ("",):
-        one = _on_grid(
-            data.of_client(client) if client else data.take(np.argsort(data.time, kind="stable")),
-            client,
-        )
+    for client, trace, rows in _list_series(data, by_trace):
+        one = _on_grid(rows, client, trace)
         if gaps == "error" and np.isnan(one.x).any():
             row, column = np.argwhere(np.isnan(one.x))[0]
             where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
@@ -97,6 +99,18 @@ def series(
             one = replace(one, x=x)
         found.append(one)
     return tuple(found)
+
+
+def _list_series(data: DataSet, by_trace: bool) -> Iterator[tuple[str, str, DataSet]]:
+    """The client, the trace ("": all) and the rows in order of time of each series."""
+    assert data.time is not None
+    for client in data.client_names or ("",):
+        rows = data.of_client(client) if client else data.take(np.argsort(data.time, kind="stable"))
+        if not by_trace or rows.traces is None:
+            yield client, "", rows
+            continue
+        for trace in dict.fromkeys(rows.traces.tolist()):
+            yield client, trace, rows.take(rows.traces == trace)
 
 
 def forecast_windows(
@@ -146,7 +160,7 @@ def forecast_windows(
         history,
         horizon,
         stride,
-        series(data, gaps=gaps, longest=longest, before=before),
+        series(data, gaps=gaps, longest=longest, before=before, by_trace=True),
         future,
         "forecast",
     )
@@ -171,7 +185,7 @@ def labelled_windows(
         answers: F64 = one.y[first + history - 1]
         return answers
 
-    every = series(data, gaps=gaps, longest=longest, before=before)
+    every = series(data, gaps=gaps, longest=longest, before=before, by_trace=True)
     return _cut(
         data,
         history,
@@ -204,7 +218,7 @@ def _cut(
             + ", ".join(f"{name}: {max(number, 1)}" for name, number in sizes.items())
             + "}",
         )
-    parts: list[tuple[F64, F64, list[str], F64, NDArray[np.int64], NDArray[np.bool_]]] = []
+    parts: list[tuple[F64, F64, list[Series], F64, NDArray[np.int64], NDArray[np.bool_]]] = []
     for one in every:
         first = np.arange(0, len(one.x) - history - horizon + 1, stride)
         if not len(first):
@@ -213,12 +227,12 @@ def _cut(
         kept = ~np.isnan(x).all(axis=(1, 2)) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
         ends = first + history + horizon - 1
         about = first + history if horizon else ends
-        names = [one.client] * int(kept.sum())
+        origin = [one] * int(kept.sum())
         parts.append(
             (
                 x[kept],
                 y[kept],
-                names,
+                origin,
                 one.time[about][kept],
                 one.row[about][kept],
                 one.test[ends][kept],
@@ -240,14 +254,14 @@ def _cut(
     x, y, time, row, test = (
         np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4, 5)
     )
-    clients = np.empty(len(x), dtype=object)
-    clients[:] = [name for part in parts for name in part[2]]
+    origins = [one for part in parts for one in part[2]]
     notes = (*data.notes, f"windows of {history} + {horizon} steps, every {stride}")
     return replace(
         data,
         x=x,
         y=y,
-        clients=None if data.clients is None else clients,
+        clients=None if data.clients is None else text_array([one.client for one in origins]),
+        traces=None if data.traces is None else text_array([one.trace for one in origins]),
         time=time,
         row=row,
         test=None if data.test is None else test,
@@ -256,7 +270,7 @@ def _cut(
     )
 
 
-def _on_grid(data: DataSet, client: str) -> Series:
+def _on_grid(data: DataSet, client: str, trace: str) -> Series:
     """Rows in order of time at every step from the first to the last; the last of several rows at
     one step counts.
     """
@@ -293,7 +307,7 @@ def _on_grid(data: DataSet, client: str) -> Series:
         else data.test[np.maximum.accumulate(latest)]
     )
     time = data.time[0] + np.arange(steps) * data.step
-    return Series(client=client, x=x, y=y, time=time, row=row, test=test)
+    return Series(client=client, trace=trace, x=x, y=y, time=time, row=row, test=test)
 
 
 def _interpolate(x: F64, longest: int | None) -> F64:

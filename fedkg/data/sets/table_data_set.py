@@ -28,8 +28,8 @@ def table_set(
 
     Input columns become features in the order of the contract; a category becomes one 0/1 feature
     per value (``type=L``). Unknown cells stay NaN. A yes-or-no output makes a detection task, a
-    label classes, a number regression. The contract's trace column, or `site`, names the clients;
-    its time column orders the rows.
+    label classes, a number regression. `site`, or else the contract's trace column, names the
+    clients; with both, each trace is a series of its client. The time column orders the rows.
 
     Args:
         path: the table, or its file.
@@ -62,6 +62,7 @@ def table_set(
     places = _wanted(contract, output)
     y, task, classes = _targets(contract, places, read.base, table)
     header = site or contract.trace
+    own_traces = contract.trace if contract.trace not in (header, None) else ""
     time, utc = _times(table, contract.time or "")
     return DataSet(
         name=Path(table.name).name.split(".")[0],
@@ -74,6 +75,7 @@ def table_set(
         classes=classes,
         label=contract.columns[places[0]].source,
         clients=text_array(table.texts(header)) if header else None,
+        traces=text_array(table.texts(own_traces)) if own_traces in table else None,
         time=time,
         step=contract.step or 1.0,
         step_unit="s" if contract.time else "",

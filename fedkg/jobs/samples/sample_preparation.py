@@ -302,6 +302,9 @@ def join_data(each: Sequence[DataSet], job: Job, *, name: bool) -> DataSet:
         x=np.concatenate([one.x for one in each]),
         y=np.concatenate([one.y for one in each]),
         clients=np.concatenate([one.clients for one in each if one.clients is not None]),
+        traces=None
+        if any(one.traces is None for one in each)
+        else np.concatenate([one.traces for one in each if one.traces is not None]),
         time=None
         if first.time is None
         else np.concatenate([one.time for one in each if one.time is not None]),
@@ -558,11 +561,14 @@ def _assign_uses(data: DataSet, job: Job, pack: Pack, site: str) -> NDArray[np.i
 
 
 def site_timing(data: DataSet) -> Timing:
-    """Each site as a trace; steps count from 1970 if the data has a step, else they order times, or
-    rows of data without times.
+    """The traces of each site, or each site as a trace. Steps count from 1970 if the data has a
+    step, else they order times, or rows of data without times.
     """
-    names = np.zeros(data.samples) if data.clients is None else data.clients.astype(str)
-    _, trace = np.unique(names, return_inverse=True)
+    trace = np.zeros(data.samples, dtype=np.int64)
+    for names in (data.clients, data.traces):
+        if names is not None:
+            place = np.unique(names.astype(str), return_inverse=True)[1]
+            trace = np.unique(np.stack([trace, place]), axis=1, return_inverse=True)[1].ravel()
     if data.time is None:
         return Timing(trace=trace, step=data.rows)
     known = ~np.isnan(data.time)
