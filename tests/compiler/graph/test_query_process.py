@@ -25,9 +25,10 @@ def test_answers_are_those_of_the_store_whatever_was_asked_before() -> None:
     process = QueryProcess(store, None)
     for restart in (False, True):
         for query in (*QUERIES, *reversed(QUERIES)):
-            expected = [tuple(row) for row in store.query(query)]
+            expected = store.query(query)
+            assert isinstance(expected, ox.QuerySolutions)
             found = process.select(query)
-            assert sorted(map(str, found.rows)) == sorted(map(str, expected))
+            assert sorted(map(str, found.rows)) == sorted(str(tuple(row)) for row in expected)
             assert len(set(found.nodes)) == len(found.nodes)
             with pytest.raises(SyntaxError):
                 process.select("SELECT ?s WHERE {")
