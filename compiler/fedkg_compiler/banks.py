@@ -218,19 +218,15 @@ def _keys(
     """Columns and codes that select the table rows of each row or member, int32 [R, k], -1 where
     there is none.
     """
-    rows = [row for part in parts for row in part]
-    numbers = {
-        (header, text): (
-            tables.numbering.columns[tables.keys[header]],
-            tables.numbering.code(tables.keys[header], text),
-        )
-        for header, text in {pair for row in rows for pair in row}
-    }
-    sizes = np.array([len(row) for row in rows], dtype=np.int64)
-    found = np.full((2, len(rows), sizes.max(initial=0)), -1, dtype=np.int32)
-    pairs = np.array([numbers[pair] for row in rows for pair in row], dtype=np.int32)
-    found[:, np.arange(found.shape[2]) < sizes[:, None]] = pairs.reshape(-1, 2).T
-    return found[0], found[1]
+    distinct: dict[RowKeys, int] = {}  # thousands of queries select the same table rows
+    at = [distinct.setdefault(row, len(distinct)) for part in parts for row in part]
+    found = np.full((2, len(distinct), max(map(len, distinct), default=0)), -1, dtype=np.int32)
+    for row, i in distinct.items():
+        for k, (header, text) in enumerate(row):
+            column = tables.keys[header]
+            found[:, i, k] = tables.numbering.columns[column], tables.numbering.code(column, text)
+    where = np.array(at, dtype=np.int64)
+    return found[0, where], found[1, where]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ _MINIMUM = "(min)"
 
 def split_header(header: str) -> tuple[str, str]:
     """The header's name and the text in the brackets behind it; "" where there are none."""
-    found = _BRACKETED.match(header.strip())
+    text = header.strip()
+    found = _BRACKETED.match(text) if text.endswith((")", "]")) else None
     return (found[1], found[2][1:-1].strip()) if found else (header, "")
 
 

@@ -336,13 +336,8 @@ class RowTable:
         width = bank.keys.shape[1]
         ids = []
         for line in pairs[first].tolist():
-            keys = tuple(
-                sorted(
-                    (column, code)
-                    for column, code in zip(line[:width], line[width:], strict=True)
-                    if column >= 0
-                )
-            )
+            pairs_of = zip(line[:width], line[width:], strict=True)
+            keys = tuple(sorted([pair for pair in pairs_of if pair[0] >= 0]))
             ids.append(self._keyset(keys))
         return np.array(ids, dtype=np.int64)[where]
 

@@ -90,10 +90,12 @@ def _tight_rows(table: RowTable, bounds: Bounds) -> dict[tuple[int, Keys], set[i
     order = np.lexsort((ends.row, ~ends.strict, ends.value, groups))
     _, first = np.unique(groups[order], return_index=True)
     found: dict[tuple[int, Keys], set[int]] = defaultdict(set)
-    for i in order[first].tolist():
-        found[int(ends.variable[i]), table.keysets[int(table.keyset[ends.row[i]])]].add(
-            int(ends.row[i])
-        )
+    rows = ends.row[order[first]]
+    variables, keysets = ends.variable[order[first]], table.keyset[rows]
+    for row, variable, keyset in zip(
+        rows.tolist(), variables.tolist(), keysets.tolist(), strict=True
+    ):
+        found[variable, table.keysets[keyset]].add(row)
     return found
 
 

@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -541,18 +542,8 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
     graph = sources.graph
     if graph is None:
         return
-    contract = pack.manifest.contract
-    headers = {column.source for column in contract.columns}
-    keys = {
-        (contract.columns[key].source, contract.columns[key].vocabulary[code])
-        for bank in pack.banks
-        for key, code in {
-            *zip(bank.keys.ravel().tolist(), bank.codes.ravel().tolist(), strict=True)
-        }
-        if key >= 0
-    }
-    entities = {part for entity in pack.manifest.entities for part in (entity, *entity.split(", "))}
-    reached = _Reached(graph, headers, keys, entities)
+    headers = {column.source for column in pack.manifest.contract.columns}
+    reached = _Reached(graph, pack)
     reported: set[str] = set()
     for title, span, members in _classes(names, graph):
         missed = [iri for iri in members if iri not in reported and not reached.by_rule(iri)]
@@ -582,14 +573,30 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
 class _Reached:
     """Which entities some bound row is about."""
 
-    def __init__(
-        self, graph: Graph, headers: set[str], keys: set[tuple[str, str]], entities: set[str]
-    ) -> None:
-        self.graph, self.headers, self.keys, self.entities = graph, headers, keys, entities
+    def __init__(self, graph: Graph, pack: Pack) -> None:
+        self._graph, self._pack = graph, pack
 
     def by_rule(self, iri: str) -> bool:
         """Whether a rule selects the entity's table rows, or names it."""
-        return self.graph.key_of(iri) in self.keys or self.graph.label_of(iri) in self.entities
+        return self._graph.key_of(iri) in self._keys or self._graph.label_of(iri) in self._entities
+
+    @cached_property
+    def _keys(self) -> set[tuple[str, str]]:
+        """Header and text of all selected table rows."""
+        columns = self._pack.manifest.contract.columns
+        return {
+            (columns[key].source, columns[key].vocabulary[code])
+            for bank in self._pack.banks
+            for key, code in {
+                *zip(bank.keys.ravel().tolist(), bank.codes.ravel().tolist(), strict=True)
+            }
+            if key >= 0
+        }
+
+    @cached_property
+    def _entities(self) -> set[str]:
+        entities = self._pack.manifest.entities
+        return {part for entity in entities for part in (entity, *entity.split(", "))}
 
 
 def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:

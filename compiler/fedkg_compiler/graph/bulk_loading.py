@@ -121,10 +121,13 @@ def read_at_once(text: str, body: bytes, format: ox.RdfFormat, base: str) -> AtO
     return AtOnce(store=store, prefixes=prefixes, imports=tuple(imports), plain=not blank)
 
 
-def load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
+def load_lines(store: ox.Store, body: bytes, *, is_checked: bool = False) -> list[ox.Quad] | None:
     """Load the lines of N-Triples that have no blank nodes, and return the triples that have.
 
     None if these are many.
+
+    Args:
+        is_checked: the lines were written by the store, so that their IRIs need no check.
     """
     plain: list[bytes] = []
     others: list[bytes] = []
@@ -137,7 +140,9 @@ def load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
         if len(others) * _APART > len(body):
             return None
     store.bulk_load(
-        b"".join([*plain, body[start:]]) if others else body, format=ox.RdfFormat.N_TRIPLES
+        b"".join([*plain, body[start:]]) if others else body,
+        format=ox.RdfFormat.N_TRIPLES,
+        lenient=is_checked,
     )
     quads = list(ox.parse(b"".join(others), format=ox.RdfFormat.N_TRIPLES))
     blank = [_is_blank(quad) for quad in quads]

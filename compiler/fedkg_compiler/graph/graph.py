@@ -188,8 +188,15 @@ class Graph:
         Args:
             everywhere: look in all graphs at once, not in the default graph alone.
         """
+        terms, rows = self.numbered_answers(query, everywhere=everywhere)
+        return [tuple([terms[i] for i in row]) for row in rows]
+
+    def numbered_answers(
+        self, query: str, *, everywhere: bool = False
+    ) -> tuple[list[Iri | Literal | None], list[tuple[int, ...]]]:
+        """Return what `answers` does as the terms, each once, and rows of positions of terms."""
         process = self._whole_process if everywhere else self._process
-        return select_results.answers(process, query, self._plain, everywhere=everywhere)
+        return select_results.numbered_answers(process, query, self._plain, everywhere=everywhere)
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None, *, everywhere: bool = False
@@ -347,14 +354,15 @@ class Graph:
         return self._labels[iri]
 
     def _label(self, iri: str) -> str:
-        node = node_of(iri)
         if len(self._labels) < _FEW_LABELS:
-            found = self._label_quads(node)
+            found = self._label_quads(node_of(iri))
             texts = [quad.object for quad in found if isinstance(quad.object, ox.Literal)]
         else:
-            texts = self._all_labels.get(node, [])
+            texts = self._all_labels.get(iri, [])
         if not texts:
             return local_name(iri)
+        if len(texts) == 1:
+            return texts[0].value
         return min(
             texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)
         ).value
@@ -365,12 +373,14 @@ class Graph:
             yield from self._store.quads_for_pattern(node, predicate, None)
 
     @cached_property
-    def _all_labels(self) -> dict[Node, list[ox.Literal]]:
+    def _all_labels(self) -> dict[str, list[ox.Literal]]:
         """The names of all nodes: read at once, they take a tenth of the time."""
-        found: dict[Node, list[ox.Literal]] = {}
+        found: dict[str, list[ox.Literal]] = {}
         for quad in self._label_quads(None):
-            if isinstance(quad.object, ox.Literal):
-                found.setdefault(quad.subject, []).append(quad.object)
+            node = quad.subject
+            if isinstance(quad.object, ox.Literal) and not isinstance(node, ox.Triple):
+                iri = f"_:{node.value}" if isinstance(node, ox.BlankNode) else node.value
+                found.setdefault(iri, []).append(quad.object)
         return found
 
     def unit_text(self, iri: str) -> str:

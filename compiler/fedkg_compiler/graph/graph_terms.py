@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -82,8 +83,7 @@ def order_key(term: RdfTerm | None) -> tuple[int, float, str, str]:
             return (5, 0.0, unit, "") if math.isnan(value) else (4, value, unit, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnFact:
+class ColumnFact(NamedTuple):
     """The table column with the observations of a property.
 
     Attributes:

@@ -116,17 +116,19 @@ class Columns:
                 ColumnFact(column=column, unit=unit, entity=None, sensor=None)
                 for column in self._column_texts.get(node, [])
             ]
-        found = set()
+        own = self._column_texts.get(node)
         unit = self._values.unit_of(node) or next(
-            (u for other in observed if (u := self._values.unit_of(other))), None
+            filter(None, map(self._values.unit_of, observed)), None
         )
-        for source in (node,) if node in self._column_texts else observed:
-            for column in self._column_texts.get(source, []):
-                found |= {
-                    ColumnFact(column=column, unit=unit, entity=host, sensor=iri)
-                    for host in hosts or (None,)
-                }
-        return _ordered(found)
+        found = [
+            ColumnFact(column=column, unit=unit, entity=host, sensor=iri)
+            for texts in (
+                [self._column_texts.get(other, []) for other in observed] if own is None else [own]
+            )
+            for column in texts
+            for host in hosts or (None,)
+        ]
+        return found if len(found) < 2 else _ordered({*found})
 
     def alternatives(self, column: str) -> tuple[str, ...]:
         """Return the further headers (`fkg:alternativeColumn`) of the column with a header."""
@@ -173,6 +175,8 @@ class Columns:
         return self._keys[entity_iri]
 
     def _key(self, entity_iri: str) -> tuple[str, str] | None:
+        if not self._key_columns:
+            return None
         entity = node_of(entity_iri)
         column = next(iter(self._key_columns.get(entity, [])), None) or self._class_key(entity)
         if column is None:

@@ -57,6 +57,24 @@ class _Question(NamedTuple):
     everywhere: bool
 
 
+class _Answer(NamedTuple):
+    """Solutions, without the nodes that the same process has sent before.
+
+    Attributes:
+        names: the variables, without ``?``.
+        known: the number of nodes that the process had sent; 0 after it was started anew.
+        new: the nodes that it sends now; they are numbered on from `known`.
+        nodes: the numbers of the values of the variables, each once.
+        numbers: the solutions: for each variable the position of its value in `nodes`.
+    """
+
+    names: list[str]
+    known: int
+    new: list[Node | None]
+    nodes: list[int]
+    numbers: list[tuple[int, ...]]
+
+
 class QueryProcess:
     """Answers SELECT queries over a store within the limits `query` and `memory`.
 
@@ -70,6 +88,7 @@ class QueryProcess:
         self, store: ox.Store, named: Callable[[ox.Store], Iterable[ox.Quad]] | None
     ) -> None:
         self._worker = ForkedWorker(_Answers(store, named))
+        self._nodes: list[Node | None] = []
 
     def select(
         self,
@@ -101,9 +120,12 @@ class QueryProcess:
 
     def _ask(self, question: _Question) -> Solutions:
         try:
-            return Solutions(*self._worker.ask(question, "a query of the graph"))
+            answer: _Answer = self._worker.ask(question, "a query of the graph")
         except Crashed as error:
             raise ValueError(str(error)) from error
+        assert answer.known <= len(self._nodes), "the process counts nodes that it has not sent"
+        self._nodes[answer.known :] = answer.new
+        return Solutions(answer.names, [self._nodes[i] for i in answer.nodes], answer.numbers)
 
     def close(self) -> None:
         """End the process; the next query starts it anew."""
@@ -118,13 +140,10 @@ class _Answers:
     ) -> None:
         self._store, self._named = store, named
         self._whole: ox.Store | None = None
+        self._sent: dict[Node | None, int] = {}
 
-    def __call__(
-        self, question: _Question
-    ) -> tuple[list[str], list[Node | None], list[tuple[int, ...]]]:
-        """The names of the variables, the nodes of the solutions, and each solution as node
-        numbers.
-        """
+    def __call__(self, question: _Question) -> _Answer:
+        """Many queries have the same nodes in their solutions: each node is sent once."""
         store = self._with_named_graphs() if names_graph(question.query) else self._store
         found = store.query(
             question.query,
@@ -138,7 +157,14 @@ class _Answers:
             tuple([numbers.setdefault(node, len(numbers)) for node in solution])
             for solution in (found if question.run else ())
         ]
-        return [variable.value for variable in found.variables], [*numbers], rows
+        new = [node for node in numbers if node not in self._sent]
+        first = len(self._sent)
+        added = dict(zip(new, range(first, first + len(new)), strict=True))
+        known = self._sent
+        sent = [known[node] if node in known else added[node] for node in numbers]
+        answer = _Answer([one.value for one in found.variables], first, new, sent, rows)
+        self._sent.update(added)  # last: if memory ends before, no node counts as sent
+        return answer
 
     def _with_named_graphs(self) -> ox.Store:
         """The store with every named graph: a copy, because the store may be that of the asking

@@ -20,10 +20,11 @@ _PLACE = re.compile(r"error at (\d+):(\d+)")
 Plain = Iri | Literal | None
 
 
-def answers(
+def numbered_answers(
     process: QueryProcess, query: str, known: dict[Node | None, Plain], *, everywhere: bool = False
-) -> list[tuple[Plain, ...]]:
-    """Return the solutions of a SELECT, in the order in which the store gives them.
+) -> tuple[list[Plain], list[tuple[int, ...]]]:
+    """Return the terms in the solutions of a SELECT, and the solutions, in the order in which the
+    store gives them, as positions of their terms.
 
     A node stays a node, whatever number it has.
 
@@ -42,7 +43,7 @@ def answers(
     for node in found.nodes:
         if node not in known:
             known[node] = None if node is None else _plain(node)
-    return found.rows_of([known[node] for node in found.nodes])
+    return [known[node] for node in found.nodes], found.numbers
 
 
 def _plain(node: Node) -> Iri | Literal:

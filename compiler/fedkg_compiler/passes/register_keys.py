@@ -17,7 +17,8 @@ def register_keys(program: Program) -> Program:
         table.keys for part in parts for table in part.rows.members if table.keys is not None
     )
     selections = (*(part.keys for part in parts), *of_members)
-    pairs = {pair for keys in selections for row in keys for pair in row}
+    rows = {row for keys in selections for row in keys}
+    pairs = {pair for row in rows for pair in row}
     names = {column.source: column.name for column in book.columns if column.type == "category"}
     keys: dict[str, int] = {}
     for header, text in sorted(pairs):

@@ -366,7 +366,7 @@ def _ask(
         f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'}"
         f" WHERE {{ {rows} {around}\n{body} }} }}"
     )
-    answers = _sorted(batch.graph.answers(text))
+    answers = _sorted_columns(*batch.graph.numbered_answers(text))
     return _framed(
         branch,
         batch,
@@ -388,14 +388,20 @@ def _open_rows(batch: Batch, holes: list[Const]) -> str:
     return f"VALUES (?_q {' '.join(f'?_h{hole.token}' for hole in holes)}) {{ {rows} }}"
 
 
-def _sorted(rows: list[tuple[Answer, ...]]) -> list[tuple[Answer, ...]]:
-    """Answers in a fixed order; the answers to one query share their terms."""
-    order = {
-        key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()
-    }
-    ranks = {value: i for i, value in enumerate(sorted(set(order.values())))}
-    rank = {key: ranks[value] for key, value in order.items()}
-    return sorted(rows, key=lambda row: [rank[id(term)] for term in row])
+def _sorted_columns(terms: Sequence[Answer], rows: list[tuple[int, ...]]) -> list[list[Answer]]:
+    """The columns of answers in a fixed order; the answers to one query share their terms.
+
+    Args:
+        terms: the terms in the answers. rows: for each answer the positions of its terms.
+    """
+    if not rows:
+        return []
+    order = [_order(term) for term in terms]
+    ranks = {value: i for i, value in enumerate(sorted(set(order)))}
+    rank = np.array([ranks[value] for value in order], dtype=np.int64)
+    columns = np.array(rows, dtype=np.int64).T
+    columns = columns[:, np.lexsort(rank[columns][::-1])]
+    return [[terms[i] for i in column] for column in columns.tolist()]
 
 
 def _order(term: Answer) -> tuple[int, float, str]:
@@ -411,27 +417,30 @@ def _framed(
     branch: Branch,
     batch: Batch,
     parent: Frame | None,
-    answers: list[tuple[Answer, ...]],
+    answers: list[list[Answer]],
     *,
     head: bool,
     shown: tuple[str, ...],
     calculated: dict[Expr, str],
     text: str,
 ) -> Frame:
-    """The answers as columns; queries that do not differ in what they ask share them."""
+    """The rows of the answers, given as columns; queries that do not differ in what they ask share
+    them.
+    """
+    count = len(answers[0]) if answers else 0
     numbers = (
-        [int(row[0].value) if isinstance(row[0], Literal) else 0 for row in answers]
-        if head
-        else [0] * len(answers)
+        [int(term.value) if isinstance(term, Literal) else 0 for term in answers[0]]
+        if head and answers
+        else [0] * count
     )
-    cells = [list(column) for column in zip(*answers, strict=True)][int(head) :] if answers else []
+    cells = answers[int(head) :]
     names = [*shown, *calculated.values()]
     columns = {name: cells[i] if cells else [] for i, name in enumerate(names)}
     query = np.array(numbers, dtype=np.int64)
     if parent is None:
-        owner = np.arange(len(answers))
+        owner = np.arange(count)
         if not head and len(batch.queries) > 1:
-            every = np.repeat(np.arange(len(batch.queries)), len(answers))
+            every = np.repeat(np.arange(len(batch.queries)), count)
             owner = np.tile(owner, len(batch.queries))
             columns = {
                 name: [column[i] for i in owner.tolist()] for name, column in columns.items()

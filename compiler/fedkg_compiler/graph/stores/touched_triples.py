@@ -69,7 +69,7 @@ def touched_part(entry: Path, closed: Closed, rules: RuleTerms) -> ox.Store:
         _keep(beside, named)
         _keep(path, default)
     store = ox.Store()
-    blank = load_lines(store, default)
+    blank = load_lines(store, default, is_checked=True)
     store.bulk_extend(ox.parse(default, format=ox.RdfFormat.N_TRIPLES) if blank is None else blank)
     store.bulk_extend(ox.parse(named, format=ox.RdfFormat.N_QUADS))
     return store
