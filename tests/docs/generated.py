@@ -105,6 +105,32 @@ def sites_tables() -> str:
     return "\n".join(parts)
 
 
+def granger_tables() -> str:
+    """The fields of the Granger job file, section by section; the end of its page."""
+    from fedkg.jobs.causes.job_file import CausesData, CausesJob, PlantData
+    from fedkg.jobs.schema.causal_learning import Learning
+
+    parts = ["## Fields\n"]
+    for name, model in (
+        ("", CausesJob),
+        ("data", CausesData),
+        ("data.plant", PlantData),
+        ("learning", Learning),
+    ):
+        parts += [f"### `{name}`\n"] if name else []
+        parts += ["| field | values | default | meaning |", "|---|---|---|---|"]
+        for field, info in model.model_fields.items():
+            path = f"{name}.{field}".strip(".")
+            default = _default(info.default, info.default_factory)
+            if isinstance(info.default, BaseModel):
+                default = ""
+            described = info.description or f"See [`{path}`](#{_anchor(path)})."
+            values = _values(info.annotation, info.metadata)
+            parts.append(f"| `{field}` | {values} | {default} | {described} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
 EXPANDED = {
     "algorithm": "text or section",
     "algorithms.NAME.aggregate": "name of a field below, or section",
@@ -381,8 +407,11 @@ PAGES = {
     "site-messages.md": messages_page,
 }
 
-SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"
-"""A page with generated tables at its end, and where they begin."""
+TABLES = {
+    "sites-file.md": ("### `sites.NAME`", sites_tables),
+    "granger-job.md": ("## Fields\n", granger_tables),
+}
+"""Pages with generated tables at their end: where these begin, and their generator."""
 
 ATTACK_PAGE = REFERENCE.parent / "concepts" / "robust-aggregation.md"
 ATTACK_TABLES = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
@@ -408,9 +437,9 @@ def attack_tables() -> str | None:
 if __name__ == "__main__":
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
-    text = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
-    prose = text[: text.index(SITES_TABLES)]
-    (REFERENCE / SITES_PAGE).write_text(prose + sites_tables(), encoding="utf-8")
+    for page, (begin, write) in TABLES.items():
+        text = (REFERENCE / page).read_text(encoding="utf-8")
+        (REFERENCE / page).write_text(text[: text.index(begin)] + write(), encoding="utf-8")
     tables = attack_tables()
     if tables is not None:
         prose, _, rest = ATTACK_PAGE.read_text(encoding="utf-8").partition(ATTACK_TABLES[0])
