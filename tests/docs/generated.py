@@ -413,11 +413,6 @@ TABLES = {
 }
 """Pages with generated tables at their end: where these begin, and their generator."""
 
-ATTACK_PAGE = REFERENCE.parent / "concepts" / "robust-aggregation.md"
-ATTACK_TABLES = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
-"""Marks around the tables of the benchmark of attacks."""
-
-
 def attack_tables() -> str | None:
     """The F1 tables of `benchmarks/attacks.py`; None if its last run was not a full one."""
     results = REFERENCE.parents[1] / "benchmarks" / "RESULTS.json"
@@ -434,16 +429,57 @@ def attack_tables() -> str | None:
     return "```text\n" + "\n".join(lines[first:]) + "\n```\n"
 
 
+def limits_table() -> str:
+    """The limits on files that `FEDKG_LIMITS` changes."""
+    from fedkg.limits import DEFAULTS, MEANINGS, format_limit
+
+    rows = [
+        f"| `{name}` | {format_limit(name, most)} | {MEANINGS[name]} |"
+        for name, most in DEFAULTS.items()
+    ]
+    return "\n".join(["", "| limit | default | counts |", "|---|---|---|", *rows, "", ""])
+
+
+def library_table() -> str:
+    """The rules of the rule library with their titles."""
+    from fedkg_compiler.frontends.fkg.binding.library import library_names
+    from fedkg_compiler.frontends.fkg.syntax import parse
+    from fedkg_compiler.frontends.fkg.syntax.tree import Rule
+    from fedkg_compiler.resources import data_folder
+
+    lines = ["", "| rule | what it says |", "|---|---|"]
+    for name in library_names():
+        area, _, stem = name.partition(".")
+        text = (data_folder("rules") / area / f"{stem}.fkg").read_text(encoding="utf-8")
+        tree, _ = parse(text, name)
+        lines += [
+            f"| `{name}.{rule.name.text}` | {rule.title.text} |"
+            for rule in tree.statements
+            if isinstance(rule, Rule) and rule.title is not None
+        ]
+    return "\n".join([*lines, "", ""])
+
+
+MARKS = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
+"""The marks around a generated part in the middle of a page."""
+
+PARTS = {
+    REFERENCE.parent / "concepts" / "robust-aggregation.md": attack_tables,
+    REFERENCE / "command-line.md": limits_table,
+    REFERENCE / "library.md": library_table,
+}
+"""Pages with a generated part between `MARKS`, and its generator: the text, or None to keep it."""
+
+
 if __name__ == "__main__":
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
     for page, (begin, write) in TABLES.items():
         text = (REFERENCE / page).read_text(encoding="utf-8")
         (REFERENCE / page).write_text(text[: text.index(begin)] + write(), encoding="utf-8")
-    tables = attack_tables()
-    if tables is not None:
-        prose, _, rest = ATTACK_PAGE.read_text(encoding="utf-8").partition(ATTACK_TABLES[0])
-        _, _, after = rest.partition(ATTACK_TABLES[1])
-        ATTACK_PAGE.write_text(
-            prose + ATTACK_TABLES[0] + tables + ATTACK_TABLES[1] + after, encoding="utf-8"
-        )
+    for path, generate in PARTS.items():
+        part = generate()
+        if part is not None:
+            prose, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+            _, _, after = rest.partition(MARKS[1])
+            path.write_text(prose + MARKS[0] + part + MARKS[1] + after, encoding="utf-8")

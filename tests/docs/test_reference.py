@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from generated import ATTACK_PAGE, PAGES, REFERENCE, TABLES, attack_tables
+from generated import MARKS, PAGES, PARTS, REFERENCE, TABLES
 
 from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 
@@ -20,9 +22,10 @@ def test_generated_tables_are_up_to_date(page: str) -> None:
     assert shown.endswith(TABLES[page][1]()), "write it again: python tests/docs/generated.py"
 
 
-def test_the_tables_of_attacks_are_those_of_the_last_full_benchmark() -> None:
-    tables = attack_tables()
-    assert tables is None or tables in ATTACK_PAGE.read_text(encoding="utf-8"), (
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.name)
+def test_generated_parts_are_up_to_date(path: Path) -> None:
+    part = PARTS[path]()
+    assert part is None or MARKS[0] + part + MARKS[1] in path.read_text(encoding="utf-8"), (
         "write it again: python tests/docs/generated.py"
     )
 
