@@ -133,7 +133,7 @@ def _never_so_little(
     )
     if before >= epsilon:
         return JobError(
-            f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same"
+            f"no noise keeps this training within epsilon {epsilon:g}: other releases of the same"
             " unit have spent as much",
             received=(
                 f"epsilon {before:.3g} for"

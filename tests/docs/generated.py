@@ -413,6 +413,7 @@ TABLES = {
 }
 """Pages with generated tables at their end: where these begin, and their generator."""
 
+
 def attack_tables() -> str | None:
     """The F1 tables of `benchmarks/attacks.py`; None if its last run was not a full one."""
     results = REFERENCE.parents[1] / "benchmarks" / "RESULTS.json"

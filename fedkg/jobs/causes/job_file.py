@@ -46,8 +46,7 @@ class CausesData(Section):
         "`path`, `set` and `plant`.",
     )
     set: str | None = Field(
-        default=None,
-        description="A data set instead of a table, read from `path` or generated.",
+        default=None, description="A data set instead of a table, read from `path` or generated."
     )
     size: Count | None = Field(default=None, description="Size of a generated data set.")
     runs: tuple[str, ...] = Field(

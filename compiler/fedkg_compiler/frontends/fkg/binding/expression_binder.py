@@ -116,8 +116,8 @@ def _ago(node: Ago, scope: Scope) -> Value | None:
         scope.problems.error(
             "FKG262",
             node.span,
-            "a number has no past: it is the same at every step",
-            "leave the lag out",
+            "a fixed number has no earlier value",
+            "remove `ago` and the time before it",
         )
         return None
     if value is None or steps is None:
@@ -409,7 +409,8 @@ def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Movin
                 "FKG278",
                 span,
                 f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
-                f" {scope.environment.name(i)}: members that are put together measure one thing",
+                f" {scope.environment.name(i)}: the members of one sum or mean need units of one "
+                f"kind",
                 "correct the units in the graph, or ask for members of one kind",
                 (
                     (
