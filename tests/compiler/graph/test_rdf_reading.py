@@ -232,7 +232,7 @@ def test_remote_contexts_are_not_fetched() -> None:
         '{"@context": "http://localhost:1/ctx", "@id": "http://a", "http://p": 1}', "a.jsonld"
     )
     assert problem.code == "FKG103"
-    assert "not fetched" in problem.message
+    assert "does not fetch" in problem.message
 
 
 def test_half_a_json_file_is_not_read_on() -> None:
