@@ -572,8 +572,8 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
         ]
         if len(places) != 1:
             raise LayoutError(
-                f"the rules read output `{contract.columns[column].name}`, which y= names "
-                f"{'twice' if places else 'not'}",
+                f"the rules read the output `{contract.columns[column].name}`, but y= "
+                f"{'names it twice' if places else 'does not name it'}",
                 expected=_call(contract.columns[column]),
                 received=", ".join(
                     f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries

@@ -120,7 +120,9 @@ def test_turtle_without_an_ending_is_still_turtle(text: str) -> None:
 
 def test_half_a_turtle_file_is_detected() -> None:
     _, problems = read('<a> <b> "c" ;')
-    assert [(p.code, p.help) for p in problems] == [("FKG103", "the file may be incomplete: download or save it again")]
+    assert [(p.code, p.help) for p in problems] == [
+        ("FKG103", "the file may be incomplete: download or save it again")
+    ]
 
 
 def test_all_mistakes_of_a_turtle_file_in_one_reading() -> None:

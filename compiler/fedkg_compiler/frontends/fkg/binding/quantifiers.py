@@ -280,7 +280,7 @@ def note_unused(
             problems.info(
                 "FKG233",
                 word.span,
-                f"?{word.text} is not used in the condition of the rule; it only multiplies the "
-                f"bound rows",
+                f"?{word.text} is not used in the condition of the rule; the rule only gets one "
+                f"bound row for each value",
                 "use it in the rule, or remove it from the quantifier",
             )
