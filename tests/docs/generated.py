@@ -461,6 +461,44 @@ def library_table() -> str:
     return "\n".join([*lines, "", ""])
 
 
+def column_names_table() -> str:
+    """The properties by which graphs name the columns of a table."""
+    from fedkg_compiler.graph.column_names import COLUMN_NAMES
+    from fedkg_compiler.graph.standard_vocabularies import (
+        BRICK,
+        BRICK_REF,
+        DCTERMS,
+        FKG,
+        RDFS,
+        SOSA,
+    )
+
+    prefixes = {
+        BRICK_REF: "ref:",
+        BRICK: "brick:",
+        FKG: "fkg:",
+        DCTERMS: "dcterms:",
+        RDFS: "rdfs:",
+        SOSA: "sosa:",
+    }
+
+    def shorten(iri: str) -> str:
+        space = max((one for one in prefixes if iri.startswith(one)), key=len)
+        return prefixes[space] + iri.removeprefix(space)
+
+    lines = ["", "| path from the sensor | vocabulary | version | definition |", "|---|---|---|---|"]
+    for name in COLUMN_NAMES:
+        path = [shorten(step) for step in name.path]
+        if not path:
+            shown = "last part of the IRI"
+        elif path == ["sosa:observes"]:
+            shown = "`sosa:observes`, last part of the IRI"
+        else:
+            shown = f"`{' / '.join(path)}`"
+        lines.append(f"| {shown} | {name.vocabulary} | {name.version} | {name.reference} |")
+    return "\n".join([*lines, "", ""])
+
+
 MARKS = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
 """The marks around a generated part in the middle of a page."""
 
@@ -468,6 +506,7 @@ PARTS = {
     REFERENCE.parent / "concepts" / "robust-aggregation.md": attack_tables,
     REFERENCE / "command-line.md": limits_table,
     REFERENCE / "library.md": library_table,
+    REFERENCE.parent / "how-to" / "plant-graphs.md": column_names_table,
 }
 """Pages with a generated part between `MARKS`, and its generator: the text, or None to keep it."""
 
