@@ -1,6 +1,6 @@
 """Many sites in Flower's simulation: time of a round, memory, and the bytes of `fedkg run`.
 
-    python benchmarks/flower_simulation.py [--sites 1000] [--rounds 2] [--quick]
+    python benchmarks/flower_simulation.py [--sites 1000] [--rounds 2] [--quick] [--limit 1500]
 
 Each site has a table of 40 to 99 rows; all train in each round. Ours: `flwr run` of the app that
 `fedkg federation init --simulation` writes; every figure and the model are compared with `fedkg
@@ -35,9 +35,6 @@ from reporting.plant_federation import KERNELS, require_equal, run_here, write_j
 from reporting.rows import Row, compare, without_peer
 
 from fedkg.deploy.flower.settings import flower_environment
-
-RUN_S = 1500.0
-"""Most seconds of one simulation."""
 
 GIB = 1 << 30
 
@@ -106,8 +103,10 @@ def open_superlink(folder: Path) -> Iterator[dict[str, str]]:
         yield environment
 
 
-def simulate(folder: Path, app: Path, nodes: int, config: str = "") -> tuple[str, int]:
-    """Run an app with virtual nodes.
+def simulate(
+    folder: Path, app: Path, nodes: int, limit: float, config: str = ""
+) -> tuple[str, int]:
+    """Run an app with virtual nodes, for at most `limit` seconds.
 
     Returns:
         Its output, and the largest memory in bytes.
@@ -122,13 +121,15 @@ def simulate(folder: Path, app: Path, nodes: int, config: str = "") -> tuple[str
             env={**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=RUN_S,
+            timeout=limit,
             check=False,
         )
     return done.stdout + done.stderr, memory.most
 
 
-def measure_ours(sites: int, rounds: int) -> tuple[list[float], int, list[float], int, int]:
+def measure_ours(
+    sites: int, rounds: int, limit: float
+) -> tuple[list[float], int, list[float], int, int]:
     """Seconds of rounds and memory of the simulation, the same of `fedkg run`, and the number of
     equal figures.
     """
@@ -143,7 +144,7 @@ def measure_ours(sites: int, rounds: int) -> tuple[list[float], int, list[float]
         begun = time.monotonic()
         create_simulation(job, folder / "simulated")
         print(f"  folders of {sites} sites: {time.monotonic() - begun:.1f} s", flush=True)
-        text, most = simulate(folder, folder / "simulated" / "app", sites)
+        text, most = simulate(folder, folder / "simulated" / "app", sites, limit)
         run = folder / "simulated" / "run"
         if not (run / "results.json").exists():
             raise RuntimeError(text[-3000:])
@@ -155,7 +156,7 @@ def measure_ours(sites: int, rounds: int) -> tuple[list[float], int, list[float]
     return times[0], most, times[1], memory.most, compared
 
 
-def measure_stock(sites: int, rounds: int) -> tuple[list[float], int]:
+def measure_stock(sites: int, rounds: int, limit: float) -> tuple[list[float], int]:
     """Seconds of rounds and memory of Flower's own strategy."""
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -167,16 +168,16 @@ def measure_stock(sites: int, rounds: int) -> tuple[list[float], int]:
             ("pyproject.toml", PROJECT),
         ):
             (app / file).write_text(text)
-        text, most = simulate(folder, app, sites, f"rounds={rounds + 1} size=7000")
+        text, most = simulate(folder, app, sites, limit, f"rounds={rounds + 1} size=7000")
     times = [float(found) for found in re.findall(r"BEGIN ([\d.]+)", text)]
     if len(times) != rounds + 2:
         raise RuntimeError(text[-3000:])
     return [after - before for before, after in pairwise(times)][1:], most
 
 
-def measure(sites: int, rounds: int) -> list[Row]:
+def measure(sites: int, rounds: int, limit: float) -> list[Row]:
     """Both sides, one after the other."""
-    ours, memory, here, memory_here, compared = measure_ours(sites, rounds)
+    ours, memory, here, memory_here, compared = measure_ours(sites, rounds, limit)
     print(
         f"  ours: {median(ours):.1f} s, {memory / GIB:.2f} GiB; in one process {median(here):.2f} "
         f"s, {memory_here / GIB:.2f} GiB; {compared:,} figures and models are equal",
@@ -184,7 +185,7 @@ def measure(sites: int, rounds: int) -> list[Row]:
     )
     claims = (f"a round of {sites:,} simulated sites, s", f"its memory, {sites:,} sites, GiB")
     try:
-        stock, memory_stock = measure_stock(sites, rounds)
+        stock, memory_stock = measure_stock(sites, rounds, limit)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         reason = f"failed: {error}"
         return [
@@ -207,11 +208,13 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="50 sites")
+    parser.add_argument("--limit", type=float, default=1500.0, help="seconds of one simulation")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end all children then, too
     print(f"{platform.platform()}, Python {platform.python_version()}")
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
-    print(json.dumps(measure(50 if options.quick else options.sites, options.rounds)))
+    sites = 50 if options.quick else options.sites
+    print(json.dumps(measure(sites, options.rounds, options.limit)))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def export(
     """
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("exporting models", "run")
-    from fedkg.export.run import export_run
+    from fedkg.export.run_export import export_run
 
     found = export_run(
         run, output, site=site, trial=trial, format=format.value, trust_code=trust_code

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -171,11 +171,19 @@ def create_federation(
 
 @contextmanager
 def new_federation_folder(
-    folder: Path, job: Path, pack: Pack, federation: Federation
+    folder: Path,
+    job: Path,
+    pack: Pack,
+    federation: Federation,
+    *,
+    contract: Mapping[str, object] | None = None,
 ) -> Iterator[Path]:
     """A folder with the job, the rules, the sites and the Flower app of a federation.
 
     It has another name during the block, so that no incomplete folder remains after an error.
+
+    Args:
+        contract: fields of the section `federation` that the job does not state.
     """
     from fedkg.pack import save
 
@@ -184,7 +192,12 @@ def new_federation_folder(
     try:
         with report_full_disk(folder.parent):
             save(pack, partial / PACK)
-            (partial / JOB).write_text(_describe_job(job), encoding="utf-8")
+            document = _describe_job(job)
+            _copy_server_table(job, document, partial)
+            if contract:
+                document["federation"] = {**contract, **(document.get("federation") or {})}
+            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+            (partial / JOB).write_text(text, encoding="utf-8")
             save_federation(partial, federation)
             write_app(partial / APP, folder.resolve())
             yield partial
@@ -464,9 +477,11 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
         UsageError: the job imports code that may not run.
         JobError, FedkgError: the job or its rules are wrong, or sites cannot run it.
     """
+    from fedkg.deploy.job_files import reject_pooled_rows
     from fedkg.jobs.causes.job_file import is_causes_job
     from fedkg.jobs.code_trust import list_files, require_trust
     from fedkg.jobs.rule_pack import load_rules
+    from fedkg.jobs.trial_expansion import plan_trials
 
     if job.is_file() and is_causes_job(job):
         return _plan_discovery(job, sites)
@@ -479,6 +494,7 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
             "(`model.path: net.py:Net`)",
         )
     pack, _ = load_rules(found)
+    reject_pooled_rows(found, plan_trials(found), pack)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
     return _Plan(
         name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found))
@@ -541,8 +557,26 @@ def _read_job_of_sites(job: Path, sites: Sequence[str]) -> Job:
     return parse_job({**document, **own}, name=str(job), base=job.parent)
 
 
-def _describe_job(job: Path) -> str:
-    """The job as sites and server read it: with the pack, and without paths of this machine."""
+def _copy_server_table(job: Path, document: dict[str, Any], folder: Path) -> None:
+    """Copy `data.server_table` to the folder of the server, and name the copy in the job.
+
+    Invitations do not contain it: sites never read it. Raises JobError if it does not exist.
+    """
+    data = document.get("data")
+    if not isinstance(data, dict) or data.get("server_table") is None:
+        return
+    source = job.parent / Path(str(data["server_table"])).expanduser()
+    if not source.is_file():
+        raise JobError(
+            f"{job}: data.server_table: file {source} does not exist",
+            help="paths are relative to the job file",
+        )
+    data["server_table"] = f"server_table{source.suffix}"
+    shutil.copyfile(source, folder / data["server_table"])
+
+
+def _describe_job(job: Path) -> dict[str, Any]:
+    """The job as sites and server read it: with the pack, and without the sites' paths."""
     document = yaml.safe_load(job.read_text(encoding="utf-8-sig"))
     document.pop("rules", None)
     document["pack"] = PACK
@@ -562,7 +596,7 @@ def _describe_job(job: Path) -> str:
     model = document.get("model")
     if isinstance(model, dict) and model.get("path"):
         model["path"] = Path(model["path"]).name
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return cast(dict[str, Any], document)
 
 
 def write_invitation(

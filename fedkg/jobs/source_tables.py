@@ -18,9 +18,9 @@ from fedkg.errors import JobError
 from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job
 from fedkg.learned_knowledge import TimeRange
-from fedkg.pack import Column, DataContract
+from fedkg.pack import DataContract
 from fedkg.sites import load_sites, read_site
-from fedkg.sites.reader import reject_lists, warn_of_times
+from fedkg.sites.reader import reject_lists, signal_name, warn_of_times
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion
 
@@ -243,11 +243,6 @@ def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> t
         expected=", ".join(known),
         help=f"did you mean `{near}`?" if near else "",
     )
-
-
-def signal_name(column: Column) -> str:
-    """The signal of a column, without the entity in brackets."""
-    return column.name.partition("[")[0]
 
 
 def _require_file(path: str, field: str) -> str:

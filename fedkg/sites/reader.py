@@ -236,8 +236,11 @@ def warn_of_times(read: SiteTable) -> None:
 
 
 def signal_name(column: ContractColumn) -> str:
-    """The signal or label of a contract column, without the entity in brackets."""
-    return column.label or column.name.partition("[")[0]
+    """The signal or label of a contract column, without the entity in brackets: `torque` of
+    `torque[M01]`. In a header such as `Torque [Nm]`, the brackets follow a blank, and stay.
+    """
+    signal, _, _ = column.name.partition("[")
+    return column.label or (column.name if signal.endswith(" ") else signal)
 
 
 def _read_file(

@@ -14,6 +14,7 @@ Comments:
 - ``<!-- exit: 1 -->`` states an exit code.
 - ``<!-- skip: REASON -->`` leaves a block out.
 - ``<!-- needs: MODULE -->`` skips the rest of the page if the module is missing.
+- ``<!-- slow: REASON -->`` marks the test of the page as slow.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)$")
-COMMENT = re.compile(r"^<!--\s*(?P<key>expect|exit|before|skip|needs):\s*(?P<value>.*?)\s*-->$")
+COMMENT = re.compile(
+    r"^<!--\s*(?P<key>expect|exit|before|skip|needs|slow):\s*(?P<value>.*?)\s*-->$"
+)
 RUN = frozenset({"python", "fkg", "yaml", "console"})
 
 

@@ -16,6 +16,13 @@ def _tried(page: Path) -> bool:
     return any(block.language in RUN for block in blocks(page))
 
 
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.slow] if any("slow" in block.notes for block in blocks(page)) else []
+    if page.parent.name == "coming-from":  # other libraries warn
+        marks.append(pytest.mark.filterwarnings("ignore"))
+    return marks
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """A plain terminal of 120 columns."""
@@ -25,7 +32,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in pages() if _tried(p)]
+    "page",
+    [
+        pytest.param(page, id=str(page.relative_to(ROOT)), marks=_marks(page))
+        for page in pages()
+        if _tried(page)
+    ],
 )
 def test_page(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Command

@@ -29,6 +29,9 @@ from fedkg.errors import FederationError, JobError, UsageError
 FEDERATION_FOLDER = "federation"
 """Name in the run configuration of the Flower app."""
 
+LEAST_DEADLINE, SECONDS_PER_SITE = 600.0, 30.0
+"""Deadline of a simulated round: nodes take turns, so a site waits for all those before it."""
+
 SITES = "sites"
 """Folder of a simulation with the folder of each site."""
 
@@ -69,7 +72,8 @@ def create_simulation(job: Path, folder: Path) -> Federation:
     federation = Federation(
         name=found.name or job.stem, address=DEFAULT_ADDRESS, sites=dict.fromkeys(found.sites, "")
     )
-    with new_federation_folder(folder, job, pack, federation) as partial:
+    contract = {"deadline": max(LEAST_DEADLINE, SECONDS_PER_SITE * len(federation.sites))}
+    with new_federation_folder(folder, job, pack, federation, contract=contract) as partial:
         for name in federation.sites:
             place = partial / SITES / name
             (place / STATE).mkdir(parents=True)

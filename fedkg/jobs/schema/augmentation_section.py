@@ -10,6 +10,12 @@ from fedkg.jobs.schema.causal_learning import Learning
 from fedkg.jobs.schema.section_base import Section
 
 
+class StateLearning(Learning):
+    """Settings of the causal discovery that the states come from."""
+
+    ridge: float = Field(default=0.01, ge=0, description="Weight of squared parameters.")
+
+
 class Augmentation(Section):
     """Additional inputs: the states of each site from its filter and from causal discovery."""
 
@@ -36,7 +42,7 @@ class Augmentation(Section):
             "prediction; `both`: both of them."
         ),
     )
-    learning: Learning = Field(
-        default_factory=lambda: Learning(ridge=0.01),
-        description="Settings of the causal discovery; empty: `ridge: 0.01`, other defaults.",
+    learning: StateLearning = Field(
+        default_factory=StateLearning,
+        description="Settings of the causal discovery, by default with `ridge: 0.01`.",
     )

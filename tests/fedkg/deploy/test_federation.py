@@ -203,6 +203,43 @@ def test_wrong_federations_are_not_created(tmp_path, options, text):
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
+def test_table_of_the_server_is_copied_to_its_folder_alone(tmp_path):
+    write_inputs(tmp_path)
+    (tmp_path / "own").mkdir()
+    table = (tmp_path / "graz.csv").read_bytes()
+    (tmp_path / "own" / "probe.csv").write_bytes(table)
+    data = {"sites_file": "sites.yaml", "server": 0.0, "server_table": "own/probe.csv"}
+    job = yaml.safe_load((tmp_path / "job.yaml").read_text()) | {"data": data, "algorithm": "scfa"}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+
+    create_federation(tmp_path / "job.yaml", tmp_path / "plants")
+
+    written = yaml.safe_load((tmp_path / "plants" / "job.yaml").read_text())
+    assert written["data"] == {"server": 0.0, "server_table": "server_table.csv"}
+    assert (tmp_path / "plants" / "server_table.csv").read_bytes() == table
+    with zipfile.ZipFile(tmp_path / "plants" / "invitations" / "graz.zip") as archive:
+        assert "server_table.csv" not in archive.namelist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"data": {"server": 0.0}, "algorithm": "scfa"}, "requires rows at the server"),
+        ({"data": {"server": 0.0, "server_table": "none.csv"}}, "none.csv does not exist"),
+        ({"theory": True}, "`theory` compares gradients"),
+    ],
+)
+def test_jobs_that_sites_cannot_run_are_rejected_before_anybody_is_invited(tmp_path, fields, text):
+    write_inputs(tmp_path)
+    job = yaml.safe_load((tmp_path / "job.yaml").read_text())
+    fields = fields | {"data": job["data"] | fields.get("data", {})}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job | fields))
+
+    with pytest.raises(FedkgError, match=text):
+        create_federation(tmp_path / "job.yaml", tmp_path / "plants")
+    assert not (tmp_path / "plants").exists()
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"name": 3, "sites": 3}'])
 def test_damaged_folders_are_named(own, text):
     (own / "plants" / "federation.json").write_text(text)

@@ -265,6 +265,11 @@ def test_wrong_fields_are_named(value: object, said: str) -> None:
         parse_job(_fields(augment=value), name="job.yaml", base=Path())
 
 
+def test_one_setting_of_the_discovery_leaves_its_other_defaults() -> None:
+    job = Job.model_validate(_fields(augment={"learning": {"epochs": 5}}))
+    assert (job.augment.learning.epochs, job.augment.learning.ridge) == (5, 0.01)
+
+
 def test_one_word_keeps_what_the_section_says() -> None:
     job = Job.model_validate(_fields(compare={"augment": ["none", "granger"]}))
     assert [(config.job.augment.by, config.job.augment.past) for config in expand_trials(job)] == [

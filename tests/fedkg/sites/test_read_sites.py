@@ -112,6 +112,12 @@ def test_the_unit_in_a_header_counts_where_no_unit_is_stated(
     )
 
 
+def test_a_header_in_a_rule_is_named_with_its_unit(tmp_path: Path) -> None:
+    pack = fedkg.compile(text="rule r require `Torque [Nm]` <= 80\n")
+    found = read(tmp_path, "sites: {a: a.csv}", pack.manifest.contract, a="Torque [Nm]\n3\n")
+    assert [one.describe() for one in found.columns] == ["`Torque [Nm]` from `Torque [Nm]`"]
+
+
 def test_a_site_without_description_is_read_as_a_plain_table(
     tmp_path: Path, contract: DataContract
 ) -> None:
