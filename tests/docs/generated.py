@@ -486,7 +486,11 @@ def column_names_table() -> str:
         space = max((one for one in prefixes if iri.startswith(one)), key=len)
         return prefixes[space] + iri.removeprefix(space)
 
-    lines = ["", "| path from the sensor | vocabulary | version | definition |", "|---|---|---|---|"]
+    lines = [
+        "",
+        "| path from the sensor | vocabulary | version | definition |",
+        "|---|---|---|---|",
+    ]
     for name in COLUMN_NAMES:
         path = [shorten(step) for step in name.path]
         if not path:
