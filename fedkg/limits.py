@@ -74,7 +74,7 @@ sheet.
 MEANINGS = {
     "file": "bytes of one file",
     "expanded": "bytes that a compressed file may expand to",
-    "ratio": "expanded bytes for each compressed byte, beyond the first 8 MB",
+    "ratio": "expanded bytes for each compressed byte, if a file expands to more than 8 MB",
     "members": "files in a zip file",
     "columns": "columns of a table",
     "cells": "cells of a table, empty ones included",
@@ -88,7 +88,7 @@ MEANINGS = {
     "statements": "statements of a rule file",
     "graph": "bytes of a graph file",
     "triples": "triples of a graph file",
-    "inferred": "triples that follow from graphs for each triple in them, beyond the first 300,000",
+    "inferred": "inferred triples for each triple of the graphs, if more than 300,000 are inferred",
     "seconds": "seconds of processor time for reading and compiling rules and graphs",
     "query": "seconds of processor time for one query on a graph",
     "memory": "bytes of memory that one query on a graph may add",

@@ -669,7 +669,10 @@ def _complain_of_nothing(
             else "compile it without --client"
         )
         problems.error(
-            "FKG286", COMMAND_LINE, "every statement is left out of this pack, by its scope", advice
+            "FKG286",
+            COMMAND_LINE,
+            "this pack would be empty: the scope of every statement excludes it",
+            advice,
         )
         return
     stated = names.rules or names.causes or names.sets

@@ -82,7 +82,12 @@ def init(
         from fedkg.deploy.flower.simulation import create_simulation
 
         if sites:
-            raise UsageError("--simulation has all sites of the sites file", received=sites)
+            raise UsageError(
+                "--simulation uses all sites of the sites file, so it cannot be combined with "
+                "--sites",
+                received=sites,
+                help="leave out --sites",
+            )
         simulated = create_simulation(job, folder)
         print_line(f"{count(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}")
         return

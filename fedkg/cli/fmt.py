@@ -67,7 +67,9 @@ def fmt(
     from fedkg import authoring
 
     if STDIN in files and len(files) > 1:
-        raise UsageError("- cannot be combined with files", help="fedkg fmt - < rules.fkg")
+        raise UsageError(
+            "`-` (standard input) cannot be combined with files", help="fedkg fmt - < rules.fkg"
+        )
     formed = [_format_file(name) for name in files]
     keep = check or diff
     for one in formed:

@@ -302,7 +302,7 @@ class _Monitor:
             raise UsageError(
                 f"{self._state} is not the state of a stream under these rules",
                 received=str(error),
-                help="choose another --state, or remove the file to begin anew",
+                help="choose another --state, or remove the file to start again",
             ) from error
 
     def save(self) -> None:
@@ -411,6 +411,6 @@ def _read_file(path: Path, start: int, follow: bool) -> Iterator[bytes]:
 
 def _replaced(path: Path) -> TableError:
     return TableError(
-        f"{path} is shorter than what was read of it, or another file took its place",
+        f"{path} became shorter, or was replaced by another file",
         help="append rows to one file; for a new file choose another --state",
     )

@@ -104,7 +104,9 @@ def new(
         _translate_requirements(files, output, component, as_json=as_json)
         return
     if component:
-        raise UsageError("--component selects requirements", help="add --from fret")
+        raise UsageError(
+            "--component selects FRET requirements, so it needs --from fret", help="add --from fret"
+        )
     drafted = (
         _draft_for_table(files, output)
         if sites is None

@@ -239,7 +239,7 @@ class ConstraintModule(nn.Module):
                 f" and y ({self.plan.y.output_names})" if len(self.plan.y) else ""
             )
             raise LayoutError(
-                f"the rules take no `{next(iter(unknown))}`",
+                f"unknown argument `{next(iter(unknown))}`",
                 expected=expected,
                 help="rules(x=batch, y=model)",
             )

@@ -272,8 +272,8 @@ class EpochsAtSites:
         found = Message.from_bytes(self.checkpoint.read_bytes(), sender=str(self.checkpoint))
         if found.fields["states"] != self.identity:
             raise FederationError(
-                f"{self.checkpoint} belongs to other states of the sites",
-                help="a table has changed since: restore it, or delete the file to begin again",
+                f"{self.checkpoint} was written for other data of the sites",
+                help="a table has changed since: restore it, or delete the file to start again",
             )
         self._receipts = dict(found.fields["receipts"])
         tensors = {name: value.numpy() for name, value in found.tensors.items()}

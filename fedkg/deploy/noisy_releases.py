@@ -41,7 +41,7 @@ class NoisyReleases:
         """
         if not 1 <= request.round <= self.rounds:
             raise FederationError(
-                "this site's budget of privacy is spent",
+                "the privacy budget of this site is spent",
                 expected=f"rounds 1 to {self.rounds}",
                 received=f"round {request.round}",
                 help="the job of this site plans no such round; ask the operator of the server",
@@ -55,7 +55,7 @@ class NoisyReleases:
             if known is None:
                 raise FederationError(
                     f"this site has already released its update of round {request.round}",
-                    help="a second one would exceed its budget of privacy: the round ends without"
+                    help="a second one would exceed its privacy budget: the round ends without"
                     " this site",
                 )
             return known

@@ -375,7 +375,7 @@ class JoinedSite:
         if site.name not in settings or told != own:
             # With a batch of one row, for example, an update would reveal the row.
             raise FederationError(
-                f"the server has other training settings of site {site.name} than the site",
+                f"the training settings of site {site.name} differ between the server and the site",
                 expected=str(own),
                 received=str(told)[:200],
                 help="do not take part, and ask the operator of the server",

@@ -144,7 +144,7 @@ def certify_rules(
                     expected=f"at most {tolerance[place].max():.3g}",
                     received=f"{violation[place].max():.3g} for the input "
                     f"{dict(zip(model.names, inputs[place].tolist(), strict=True))}",
-                    help="report this as a fault of fedkg, with the rules",
+                    help="report this as a bug of fedkg, with the rules",
                 )
             contradicting |= beyond
             violation = np.where(beyond[:, None], 0.0, violation)
@@ -197,7 +197,7 @@ def certify_knowledge(
             raise FedkgError(
                 "the exported model gives an excluded class a probability above 0",
                 received=f"{excluded.max():.3g}",
-                help="report this as a fault of fedkg, with the rules",
+                help="report this as a bug of fedkg, with the rules",
             )
         entries.append(
             {

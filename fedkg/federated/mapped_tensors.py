@@ -32,7 +32,7 @@ def reserve(path: Path, size: int) -> None:
                 file.truncate(size)
     except OSError as error:
         raise JobError(
-            f"no room for {size >> 20} MiB in {path.parent}",
+            f"not enough disk space for {size >> 20} MiB in {path.parent}",
             received=error.strerror or str(error),
             help="point TMPDIR to a larger disk",
         ) from error

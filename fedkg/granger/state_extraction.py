@@ -98,7 +98,7 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
         )
     if states > rank:
         raise UsageError(
-            f"{measured.name}: its measurements have {rank} directions",
+            f"{measured.name}: only {rank} of its measurements are independent",
             expected=f"at most {rank} states",
             received=str(states),
         )

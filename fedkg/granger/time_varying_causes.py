@@ -41,11 +41,12 @@ class Windowed:
 
 
 def windowed(series: Series, *, window: int, stride: int, rates: Rates | None = None) -> Windowed:
-    """Learn each window separately, at its fixed point. Raises UsageError if no window fits."""
+    """Learn each window separately, at its fixed point. Raises UsageError if the window does "
+    "not fit the series."""
     starts = np.arange(0, len(series.states) - window + 1, stride)
     if not len(starts) or window < series.lags + 2:
         raise UsageError(
-            "no window fits",
+            "the window does not fit the series",
             expected=f"a window of {series.lags + 2} .. {len(series.states)} steps",
             received=str(window),
         )

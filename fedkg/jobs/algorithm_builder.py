@@ -40,7 +40,7 @@ from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
-from fedkg.jobs.schema import algorithm_section as said
+from fedkg.jobs.schema import algorithm_section as schema
 from fedkg.jobs.schema.job import Scoring
 from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
 from fedkg.models import Model, PartitionedModel
@@ -48,7 +48,7 @@ from fedkg.models import Model, PartitionedModel
 
 def build_algorithm(
     name: str,
-    section: said.Algorithm,
+    section: schema.Algorithm,
     scoring: Scoring,
     model: Model,
     sets: AgentSets | None = None,
@@ -118,7 +118,7 @@ def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
 
 
 def _agents(
-    section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None
+    section: schema.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None
 ) -> Algorithm:
     """PC-FedAvg: one model for each site, within its parameter sets."""
     made = pcfedavg(
@@ -141,7 +141,7 @@ def _agents(
 
 
 def _personal_model(
-    section: said.Algorithm, personal: said.Personal, common: StartRule
+    section: schema.Algorithm, personal: schema.Personal, common: StartRule
 ) -> Algorithm:
     """The model that each site trains next to the common one."""
     local = (
@@ -164,7 +164,7 @@ def _proximal_terms(strength: float) -> tuple[Term, ...]:
 
 
 def _start(
-    section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None
+    section: schema.Algorithm, layers: tuple[str, ...], inferred: Inferred | None
 ) -> StartRule:
     if section.exchange == "none":
         return OwnModel()
@@ -176,11 +176,11 @@ def _start(
     return PrivateLayers(private=layers, common=common) if layers else common
 
 
-def _exclusion(exclude: said.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
+def _exclusion(exclude: schema.Exclude | None, inferred: Inferred | None) -> ExclusionRule | None:
     match exclude:
-        case said.Exclude(answers=said.OutlyingAnswers(threshold=threshold, least=least)):
+        case schema.Exclude(answers=schema.OutlyingAnswers(threshold=threshold, least=least)):
             return AnswerExclusion(threshold=threshold, least=least)
-        case said.Exclude(properties=said.OutlyingProperties(threshold=threshold, least=least)):
+        case schema.Exclude(properties=schema.OutlyingProperties(threshold=threshold, least=least)):
             if inferred is not None:
                 return PropertyExclusion(properties=inferred.own, threshold=threshold, least=least)
     return None
@@ -222,7 +222,9 @@ def _set_terms(kept: ParameterSets | None, sets: AgentSets | None) -> tuple[Term
     )
 
 
-def _private_layers(private: said.Private, model: Model, head: tuple[str, ...]) -> tuple[str, ...]:
+def _private_layers(
+    private: schema.Private, model: Model, head: tuple[str, ...]
+) -> tuple[str, ...]:
     own = (
         private.layers
         or head
@@ -236,29 +238,29 @@ def _private_layers(private: said.Private, model: Model, head: tuple[str, ...]) 
     return own
 
 
-def _local(section: said.Algorithm, layers: tuple[str, ...]) -> LocalUpdate:
+def _local(section: schema.Algorithm, layers: tuple[str, ...]) -> LocalUpdate:
     if section.private is not None and section.private.first is not None:
         return PrivateFirst(private=layers, share=section.private.first)
     match section.local:
-        case said.Local(sgd=said.Sgd() as sgd):
+        case schema.Local(sgd=schema.Sgd() as sgd):
             return _descent(sgd)
-        case said.Local(adam=said.Adam() as adam):
+        case schema.Local(adam=schema.Adam() as adam):
             return _adam(adam)
-        case said.Local(scaffold=said.NoSettings()):
+        case schema.Local(scaffold=schema.NoSettings()):
             return ControlVariates()
         case _:
             return ProxSkip()
 
 
-def _descent(sgd: said.Sgd) -> SGD:
+def _descent(sgd: schema.Sgd) -> SGD:
     return SGD(momentum=sgd.momentum, weight_decay=sgd.weight_decay)
 
 
-def _adam(adam: said.Adam) -> Adam:
+def _adam(adam: schema.Adam) -> Adam:
     return Adam(beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau)
 
 
-def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
+def _weighting(section: schema.Algorithm, scoring: Scoring) -> WeightingRule:
     """The weighting rule.
 
     All algorithms share the tolerances, so that their violation rates are comparable.
@@ -283,40 +285,40 @@ def _weighting(section: said.Algorithm, scoring: Scoring) -> WeightingRule:
             assert_never(section.weighting)
 
 
-def _aggregate(aggregate: said.Aggregate, *, scored: bool) -> AggregationRule:
+def _aggregate(aggregate: schema.Aggregate, *, scored: bool) -> AggregationRule:
     match aggregate:
-        case said.Aggregate(median=said.NoSettings()):
+        case schema.Aggregate(median=schema.NoSettings()):
             return TrimmedMean(trim=0.5)
-        case said.Aggregate(trimmed_mean=said.TrimmedMean(trim=trim)):
+        case schema.Aggregate(trimmed_mean=schema.TrimmedMean(trim=trim)):
             return TrimmedMean(trim=trim)
-        case said.Aggregate(krum=said.Krum(attackers=attackers)):
+        case schema.Aggregate(krum=schema.Krum(attackers=attackers)):
             return Krum(attackers=attackers, scored=scored)
-        case said.Aggregate(multi_krum=said.MultiKrum(attackers=attackers, keep=keep)):
+        case schema.Aggregate(multi_krum=schema.MultiKrum(attackers=attackers, keep=keep)):
             return Krum(attackers=attackers, keep=keep, scored=scored)
-        case said.Aggregate(fltrust=said.NoSettings()):
+        case schema.Aggregate(fltrust=schema.NoSettings()):
             return TrustedMean(scored=scored)
-        case said.Aggregate(own=said.Own(path=path, options=options)):
+        case schema.Aggregate(own=schema.Own(path=path, options=options)):
             rule: AggregationRule = _call(path, options, "aggregate")
             return rule
         case _:
             return WeightedMean()
 
 
-def _server(server: said.Server) -> ServerStep:
+def _server(server: schema.Server) -> ServerStep:
     match server:
-        case said.Server(adam=said.Adaptive() as adam):
+        case schema.Server(adam=schema.Adaptive() as adam):
             return AdaptiveStep(
                 memory="adam", rate=adam.rate, beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau
             )
-        case said.Server(yogi=said.Adaptive() as yogi):
+        case schema.Server(yogi=schema.Adaptive() as yogi):
             return AdaptiveStep(
                 memory="yogi", rate=yogi.rate, beta1=yogi.beta1, beta2=yogi.beta2, tau=yogi.tau
             )
-        case said.Server(adagrad=said.Adagrad() as adagrad):
+        case schema.Server(adagrad=schema.Adagrad() as adagrad):
             return AdaptiveStep(
                 memory="adagrad", rate=adagrad.rate, beta1=adagrad.beta1, tau=adagrad.tau
             )
-        case said.Server(add=said.AddStep(rate=rate)):
+        case schema.Server(add=schema.AddStep(rate=rate)):
             return AddUpdate(rate=rate)
         case _:
             return AddUpdate()

@@ -10,7 +10,7 @@ import torch
 
 from fedkg._internal.own_code import load_object
 from fedkg.errors import JobError
-from fedkg.jobs.schema import model_section as said
+from fedkg.jobs.schema import model_section as schema
 from fedkg.models import (
     MODELS,
     Model,
@@ -23,7 +23,7 @@ from fedkg.models.graph_convolution import KnowledgeGraph
 
 
 def build_model(
-    section: said.Model,
+    section: schema.Model,
     *,
     sample: Sequence[int],
     outputs: int,
@@ -46,9 +46,9 @@ def build_model(
     shape = tuple(sample)
     if kind == "module":
         return _import_module(str(section.path), shape, dict(section.options), flat)
-    if kind in said.WINDOW_KINDS:
+    if kind in schema.WINDOW_KINDS:
         return _window_model(section, shape, outputs, max(horizon, 1))
-    if kind in said.IMAGE_KINDS:
+    if kind in schema.IMAGE_KINDS:
         _require_dimensions(kind, shape, 3, "images [channels, height, width]")
         return MODELS[kind](image=shape, outputs=flat)
     inputs = shape[0] if len(shape) == 1 else shape
@@ -71,7 +71,7 @@ def build_model(
     )
 
 
-def head_parameters(section: said.Model, model: Model) -> tuple[str, ...]:
+def head_parameters(section: schema.Model, model: Model) -> tuple[str, ...]:
     """Names (or prefixes) of the parameters that a site may keep.
 
     Empty if neither the job nor the model marks any.
@@ -86,7 +86,9 @@ def head_parameters(section: said.Model, model: Model) -> tuple[str, ...]:
     return model.parts["head"] if isinstance(model, PartitionedModel) else ()
 
 
-def _window_model(section: said.Model, shape: tuple[int, ...], outputs: int, horizon: int) -> Model:
+def _window_model(
+    section: schema.Model, shape: tuple[int, ...], outputs: int, horizon: int
+) -> Model:
     """A model that reads windows of a series."""
     _require_dimensions(section.kind, shape, 2, "windows [steps, features]")
     if section.kind == "transformer":

@@ -133,19 +133,20 @@ def _never_so_little(
     )
     if before >= epsilon:
         return JobError(
-            f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same"
+            f"no noise keeps this training within epsilon {epsilon:g}: other releases of the same"
             " unit have spent as much",
             received=(
                 f"epsilon {before:.3g} for"
                 f" {', '.join(dict.fromkeys(entry.what for entry in others))}"
             ),
-            help="a larger epsilon, or less for the others",
+            help="use a larger epsilon, or a smaller one for the other releases",
         )
     return JobError(
-        f"epsilon {epsilon:g} is less than the accountant `{accountant}` can show at delta"
-        f" {delta:g}, whatever the noise",
-        received=f"{least:.3g} with a noise of a million",
-        help="a larger epsilon or delta" + ("; `prv` is closer" if accountant == "rdp" else ""),
+        f"the accountant `{accountant}` cannot prove epsilon {epsilon:g} at delta {delta:g} for any"
+        " noise",
+        expected=f"an epsilon of at least {least:.3g}",
+        help="use a larger epsilon or delta"
+        + (", or `accountant: prv`, which proves smaller ones" if accountant == "rdp" else ""),
     )
 
 

@@ -47,7 +47,10 @@ def feasible_set(
             kept, torch.tensor(_numbers(kept, clients, given or {}), dtype=dtype).unbind(0)
         )
     if not clients:
-        raise SetError(f"the set `{kept.name}` needs a client", expected="at least one client")
+        raise SetError(
+            f"the set `{kept.name}` differs between clients, so it needs the names of clients",
+            expected="at least one client",
+        )
     rows = [_numbers(kept, client, given or {}) for client in clients]
     return _shaped(kept, torch.tensor(rows, dtype=dtype).reshape(len(rows), -1).unbind(1))
 

@@ -412,19 +412,19 @@ def _make_field_error(
     lines: Mapping[tuple[str, ...], int],
 ) -> TableError:
     """One error for all wrong fields of a site."""
-    said: dict[str, None] = {}
+    problems: dict[str, None] = {}
     for error in errors:
         path = (*place, *(str(part) for part in error["loc"] if part not in ("str", "Format")))
         text = _describe_problem(error)
         field = ".".join(path)
-        said[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
-    shown = list(said)[:MAX_FIELDS_SHOWN]
-    if len(said) > len(shown):
-        shown.append(f"and {len(said) - len(shown)} more")
+        problems[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
+    shown = list(problems)[:MAX_FIELDS_SHOWN]
+    if len(problems) > len(shown):
+        shown.append(f"and {len(problems) - len(shown)} more")
     if len(shown) == 1:
         return TableError(f"{name}: {shown[0]}", help=FIELDS_HELP)
     return TableError(
-        f"{name}: {len(said)} fields are wrong\n  " + "\n  ".join(shown), help=FIELDS_HELP
+        f"{name}: {len(problems)} fields are wrong\n  " + "\n  ".join(shown), help=FIELDS_HELP
     )
 
 

@@ -105,6 +105,32 @@ def sites_tables() -> str:
     return "\n".join(parts)
 
 
+def granger_tables() -> str:
+    """The fields of the Granger job file, section by section; the end of its page."""
+    from fedkg.jobs.causes.job_file import CausesData, CausesJob, PlantData
+    from fedkg.jobs.schema.causal_learning import Learning
+
+    parts = ["## Fields\n"]
+    for name, model in (
+        ("", CausesJob),
+        ("data", CausesData),
+        ("data.plant", PlantData),
+        ("learning", Learning),
+    ):
+        parts += [f"### `{name}`\n"] if name else []
+        parts += ["| field | values | default | meaning |", "|---|---|---|---|"]
+        for field, info in model.model_fields.items():
+            path = f"{name}.{field}".strip(".")
+            default = _default(info.default, info.default_factory)
+            if isinstance(info.default, BaseModel):
+                default = ""
+            described = info.description or f"See [`{path}`](#{_anchor(path)})."
+            values = _values(info.annotation, info.metadata)
+            parts.append(f"| `{field}` | {values} | {default} | {described} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
 EXPANDED = {
     "algorithm": "text or section",
     "algorithms.NAME.aggregate": "name of a field below, or section",
@@ -391,12 +417,11 @@ PAGES = {
     "papers.md": papers_page,
 }
 
-SITES_PAGE, SITES_TABLES = "sites-file.md", "### `sites.NAME`"
-"""A page with generated tables at its end, and where they begin."""
-
-ATTACK_PAGE = REFERENCE.parent / "concepts" / "robust-aggregation.md"
-ATTACK_TABLES = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
-"""Marks around the tables of the benchmark of attacks."""
+TABLES = {
+    "sites-file.md": ("### `sites.NAME`", sites_tables),
+    "granger-job.md": ("## Fields\n", granger_tables),
+}
+"""Pages with generated tables at their end: where these begin, and their generator."""
 
 
 def attack_tables() -> str | None:
@@ -415,16 +440,100 @@ def attack_tables() -> str | None:
     return "```text\n" + "\n".join(lines[first:]) + "\n```\n"
 
 
+def limits_table() -> str:
+    """The limits on files that `FEDKG_LIMITS` changes."""
+    from fedkg.limits import DEFAULTS, MEANINGS, format_limit
+
+    rows = [
+        f"| `{name}` | {format_limit(name, most)} | {MEANINGS[name]} |"
+        for name, most in DEFAULTS.items()
+    ]
+    return "\n".join(["", "| limit | default | counts |", "|---|---|---|", *rows, "", ""])
+
+
+def library_table() -> str:
+    """The rules of the rule library with their titles."""
+    from fedkg_compiler.frontends.fkg.binding.library import library_names
+    from fedkg_compiler.frontends.fkg.syntax import parse
+    from fedkg_compiler.frontends.fkg.syntax.tree import Rule
+    from fedkg_compiler.resources import data_folder
+
+    lines = ["", "| rule | what it says |", "|---|---|"]
+    for name in library_names():
+        area, _, stem = name.partition(".")
+        text = (data_folder("rules") / area / f"{stem}.fkg").read_text(encoding="utf-8")
+        tree, _ = parse(text, name)
+        lines += [
+            f"| `{name}.{rule.name.text}` | {rule.title.text} |"
+            for rule in tree.statements
+            if isinstance(rule, Rule) and rule.title is not None
+        ]
+    return "\n".join([*lines, "", ""])
+
+
+def column_names_table() -> str:
+    """The properties by which graphs name the columns of a table."""
+    from fedkg_compiler.graph.column_names import COLUMN_NAMES
+    from fedkg_compiler.graph.standard_vocabularies import (
+        BRICK,
+        BRICK_REF,
+        DCTERMS,
+        FKG,
+        RDFS,
+        SOSA,
+    )
+
+    prefixes = {
+        BRICK_REF: "ref:",
+        BRICK: "brick:",
+        FKG: "fkg:",
+        DCTERMS: "dcterms:",
+        RDFS: "rdfs:",
+        SOSA: "sosa:",
+    }
+
+    def shorten(iri: str) -> str:
+        space = max((one for one in prefixes if iri.startswith(one)), key=len)
+        return prefixes[space] + iri.removeprefix(space)
+
+    lines = [
+        "",
+        "| path from the sensor | vocabulary | version | definition |",
+        "|---|---|---|---|",
+    ]
+    for name in COLUMN_NAMES:
+        path = [shorten(step) for step in name.path]
+        if not path:
+            shown = "last part of the IRI"
+        elif path == ["sosa:observes"]:
+            shown = "`sosa:observes`, last part of the IRI"
+        else:
+            shown = f"`{' / '.join(path)}`"
+        lines.append(f"| {shown} | {name.vocabulary} | {name.version} | {name.reference} |")
+    return "\n".join([*lines, "", ""])
+
+
+MARKS = ("<!-- suite: begin -->\n", "<!-- suite: end -->")
+"""The marks around a generated part in the middle of a page."""
+
+PARTS = {
+    REFERENCE.parent / "concepts" / "robust-aggregation.md": attack_tables,
+    REFERENCE / "command-line.md": limits_table,
+    REFERENCE / "library.md": library_table,
+    REFERENCE.parent / "how-to" / "plant-graphs.md": column_names_table,
+}
+"""Pages with a generated part between `MARKS`, and its generator: the text, or None to keep it."""
+
+
 if __name__ == "__main__":
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
-    text = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
-    prose = text[: text.index(SITES_TABLES)]
-    (REFERENCE / SITES_PAGE).write_text(prose + sites_tables(), encoding="utf-8")
-    tables = attack_tables()
-    if tables is not None:
-        prose, _, rest = ATTACK_PAGE.read_text(encoding="utf-8").partition(ATTACK_TABLES[0])
-        _, _, after = rest.partition(ATTACK_TABLES[1])
-        ATTACK_PAGE.write_text(
-            prose + ATTACK_TABLES[0] + tables + ATTACK_TABLES[1] + after, encoding="utf-8"
-        )
+    for page, (begin, write) in TABLES.items():
+        text = (REFERENCE / page).read_text(encoding="utf-8")
+        (REFERENCE / page).write_text(text[: text.index(begin)] + write(), encoding="utf-8")
+    for path, generate in PARTS.items():
+        part = generate()
+        if part is not None:
+            prose, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+            _, _, after = rest.partition(MARKS[1])
+            path.write_text(prose + MARKS[0] + part + MARKS[1] + after, encoding="utf-8")

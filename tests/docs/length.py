@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from generated import PAGES, SITES_PAGE, SITES_TABLES
+from generated import PAGES, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 47_000
@@ -42,8 +42,8 @@ def pages() -> list[Path]:
 def words(page: Path) -> int:
     """The number of hand-written words of a page."""
     text = page.read_text(encoding="utf-8")
-    if page.name == SITES_PAGE:
-        text = text.partition(SITES_TABLES)[0]
+    if page.name in TABLES:
+        text = text.partition(TABLES[page.name][0])[0]
     return sum(bool(re.search(r"\w", word)) for word in _LEFT_OUT.sub("", text).split())
 
 

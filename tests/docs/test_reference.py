@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from generated import ATTACK_PAGE, PAGES, REFERENCE, SITES_PAGE, attack_tables, sites_tables
+from generated import MARKS, PAGES, PARTS, REFERENCE, TABLES
 
 from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 
@@ -14,14 +16,16 @@ def test_generated_pages_are_up_to_date(page: str) -> None:
     assert shown == PAGES[page](), "write it again: python tests/docs/generated.py"
 
 
-def test_the_fields_of_the_sites_file_are_up_to_date() -> None:
-    shown = (REFERENCE / SITES_PAGE).read_text(encoding="utf-8")
-    assert shown.endswith(sites_tables()), "write it again: python tests/docs/generated.py"
+@pytest.mark.parametrize("page", TABLES)
+def test_generated_tables_are_up_to_date(page: str) -> None:
+    shown = (REFERENCE / page).read_text(encoding="utf-8")
+    assert shown.endswith(TABLES[page][1]()), "write it again: python tests/docs/generated.py"
 
 
-def test_the_tables_of_attacks_are_those_of_the_last_full_benchmark() -> None:
-    tables = attack_tables()
-    assert tables is None or tables in ATTACK_PAGE.read_text(encoding="utf-8"), (
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.name)
+def test_generated_parts_are_up_to_date(path: Path) -> None:
+    part = PARTS[path]()
+    assert part is None or MARKS[0] + part + MARKS[1] in path.read_text(encoding="utf-8"), (
         "write it again: python tests/docs/generated.py"
     )
 

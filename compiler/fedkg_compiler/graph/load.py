@@ -145,7 +145,7 @@ def unknown_import(document: Document, iri: str) -> Diagnostic:
         "FKG105",
         import_span(document, iri),
         f"the import of <{iri}> is not followed{used}",
-        help="to have it loaded, give its file as a graph, or `fedkg ontology add` it",
+        help="to load it, give its file as a graph, or add it with `fedkg ontology add`",
         severity="info",
     )
 

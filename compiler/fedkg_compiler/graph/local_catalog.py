@@ -97,7 +97,7 @@ def add_entry(
                 "FKG116",
                 point(source),
                 message,
-                help="is this the right file? else add it under another name",
+                help="check that this is the right file, or add it under another name",
             ),
         )
     catalog.shelf.mkdir(parents=True, exist_ok=True)

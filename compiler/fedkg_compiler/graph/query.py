@@ -149,7 +149,8 @@ def refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
                 report(
                     "FKG152",
                     place,
-                    "a pattern asks the loaded graph alone, not another server",
+                    "a pattern reads only the loaded graph; fedkg does not ask other servers "
+                    "(SERVICE)",
                     help="load the data as a graph file",
                 )
             )
@@ -159,7 +160,7 @@ def refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
                     "FKG153",
                     place,
                     f"{name}() gives another value each time",
-                    help="a pack must be the same for the same files",
+                    help="remove it: the same files must give the same pack",
                 )
             )
     return problems

@@ -391,7 +391,7 @@ def _syntax_problem(
         return report(
             "FKG103",
             point(file),
-            "the JSON-LD context is at another address, and is not fetched",
+            "fedkg does not fetch the JSON-LD context from another address",
             help="write the @context into the file",
         )
     if "IRI" in reason and rest.startswith("<"):
@@ -402,7 +402,7 @@ def _syntax_problem(
         return report(
             "FKG104",
             span,
-            f"<{iri}> is not quite an IRI, and is taken as it is",
+            f"<{iri}> is not a valid IRI; fedkg uses it unchanged",
             help="an IRI begins with a scheme such as `https:`, and has one `#` at most",
             severity="info",
         )
@@ -418,8 +418,8 @@ def _syntax_problem(
         return report(
             "FKG103",
             point(file, line, column, width=width),
-            f"the {_NAMES[syntax]} breaks off inside what begins here",
-            help="is the file complete?",
+            f"the {_NAMES[syntax]} ends before the part that begins here is complete",
+            help="the file may be incomplete: download or save it again",
         )
     reason = f"{reason[:1].lower()}{reason[1:]}" if reason[1:2].islower() else reason
     advice = (

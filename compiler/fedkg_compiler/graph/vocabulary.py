@@ -531,7 +531,7 @@ def two_kinds(
                 places[iri],
                 f"<{iri}> is declared to be {'an' if one[0] in 'ao' else 'a'} {one} and "
                 f"{article} {other}",
-                help=f"it is taken as a {taken}; give the two things two names",
+                help=f"fedkg uses it as a {taken}; give one of the two another name",
                 severity="warning",
             )
         )
@@ -569,7 +569,7 @@ def told_twice(iri: str, old: Definition, new: Definition, document: Document) -
                 find(document, iri, *split_iri(iri)),
                 f'<{iri}> is "{text}" here, and "{min(others)}" in {Path(old.ontology).name}; both'
                 " are taken",
-                help="two versions of one ontology? then leave one of them out",
+                help="if these are two versions of one ontology, remove one",
                 severity="warning",
             )
     return None

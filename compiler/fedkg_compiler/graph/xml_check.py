@@ -217,13 +217,13 @@ def check_xml(body: bytes, file: str) -> XmlFacts:
     except Refused:
         pass
     except (LookupError, ValueError) as error:  # an encoding that Python or expat does not know
-        reader.refuse("FKG103", f"the XML cannot be decoded: {error}", "save it in UTF-8")
+        reader.refuse("FKG103", f"the XML cannot be decoded: {error}", "save it as UTF-8")
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         reader.refuse(
             "FKG103",
-            f"the XML breaks off here: {reason}",
-            "is the file complete? fetch or save it again",
+            f"the XML is not well-formed here: {reason}",
+            "the file may be incomplete: download or save it again",
             line=error.lineno,
             column=error.offset,
         )

@@ -79,7 +79,9 @@ def _order(node: Node) -> tuple[int, str]:
 
 
 def _of_kind(about: Mapping[Node, Mapping[str, Sequence[Node]]], kind: str) -> Iterable[Node]:
-    return (node for node, said in about.items() if fkg(kind) in said.get(TYPE.value, ()))
+    return (
+        node for node, properties in about.items() if fkg(kind) in properties.get(TYPE.value, ())
+    )
 
 
 def _made(node: Node, make: Callable[[Node], Made], name: str) -> Made:
@@ -103,115 +105,120 @@ def _property(
     units: Mapping[ox.NamedNode, str],
     node: Node,
 ) -> MinedProperty:
-    said = about[node]
+    properties = about[node]
     numbers = [
-        _number(about[own], units) for own in sorted(said.get(fkg("number").value, ()), key=_order)
+        _number(about[own], units)
+        for own in sorted(properties.get(fkg("number").value, ()), key=_order)
     ]
-    text = _needed(said, "formula")
+    text = _needed(properties, "formula")
     numbers.sort(key=lambda one: text.find(f"?{one.name}"))
     return MinedProperty(
-        inference=_needed(said, "inference"),
-        template=_needed(said, "template"),
+        inference=_needed(properties, "inference"),
+        template=_needed(properties, "template"),
         text=text,
-        client=_text(said, "client"),
+        client=_text(properties, "client"),
         columns=tuple(
             sorted(
                 node.value
-                for node in said.get(fkg("readsColumn").value, ())
+                for node in properties.get(fkg("readsColumn").value, ())
                 if isinstance(node, ox.Literal)
             )
         ),
         numbers=tuple(numbers),
-        traces=int(_needed(said, "traces")),
-        epsilon=float(_text(said, "epsilon")) if _text(said, "epsilon") else None,
-        window=_window(said),
+        traces=int(_needed(properties, "traces")),
+        epsilon=float(_text(properties, "epsilon")) if _text(properties, "epsilon") else None,
+        window=_window(properties),
     )
 
 
-def _window(said: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
-    first, last = _text(said, "dataFrom"), _text(said, "dataTo")
+def _window(properties: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
+    first, last = _text(properties, "dataFrom"), _text(properties, "dataTo")
     return (first, last) if first and last else None
 
 
-def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> MinedNumber:
-    number = said.get(findings_vocabulary.NUMERIC_VALUE.value, ())
+def _number(
+    properties: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]
+) -> MinedNumber:
+    number = properties.get(findings_vocabulary.NUMERIC_VALUE.value, ())
     if not number or not isinstance(number[0], ox.Literal):
         raise KeyError("qudt:numericValue")
-    unit = next(iter(said.get(findings_vocabulary.UNIT.value, ())), None)
-    direction = _text(said, "direction") or "none"
+    unit = next(iter(properties.get(findings_vocabulary.UNIT.value, ())), None)
+    direction = _text(properties, "direction") or "none"
     if direction not in ("up", "down", "none"):
         raise ValueError(f"a direction is up, down or none, not {direction}")
     return MinedNumber.model_validate(
         {
-            "name": _needed(said, "numberName"),
+            "name": _needed(properties, "numberName"),
             "value": float(number[0].value),
             "unit": units.get(unit, unit.value)
             if isinstance(unit, ox.NamedNode)
-            else _single_text(said, findings_vocabulary.UNIT) or "",
+            else _single_text(properties, findings_vocabulary.UNIT) or "",
             "integer": number[0].datatype == findings_vocabulary.INTEGER,
             "direction": direction,
         }
     )
 
 
-def _evidence(said: Mapping[str, Sequence[Node]]) -> RuleEvidence:
+def _evidence(properties: Mapping[str, Sequence[Node]]) -> RuleEvidence:
     return RuleEvidence.model_validate(
         {
-            "rule": _needed(said, "ruleName"),
-            "title": _single_text(said, LABEL) or "",
-            "kind": _text(said, "kind") or "other",
-            "about": _needed(said, "about"),
-            "training": _text(said, "training"),
-            "applied": int(_needed(said, "applied")),
-            "violated": int(_needed(said, "violated")),
-            "not_evaluated": _text(said, "notEvaluated"),
-            "example": _text(said, "example"),
+            "rule": _needed(properties, "ruleName"),
+            "title": _single_text(properties, LABEL) or "",
+            "kind": _text(properties, "kind") or "other",
+            "about": _needed(properties, "about"),
+            "training": _text(properties, "training"),
+            "applied": int(_needed(properties, "applied")),
+            "violated": int(_needed(properties, "violated")),
+            "not_evaluated": _text(properties, "notEvaluated"),
+            "example": _text(properties, "example"),
         }
     )
 
 
-def _edge(said: Mapping[str, Sequence[Node]]) -> CausalEdge:
+def _edge(properties: Mapping[str, Sequence[Node]]) -> CausalEdge:
     return CausalEdge(
-        driver=_needed(said, "driver"),
-        driven=_needed(said, "driven"),
-        strength=float(_needed(said, "strength")),
-        lag=int(_text(said, "lagSteps") or 1),
-        p_value=float(_text(said, "pValue")) if _text(said, "pValue") else None,
-        adjusted=float(_text(said, "adjustedPValue")) if _text(said, "adjustedPValue") else None,
-        precedence=_precedence(said) if _text(said, "leadingColumn") else None,
+        driver=_needed(properties, "driver"),
+        driven=_needed(properties, "driven"),
+        strength=float(_needed(properties, "strength")),
+        lag=int(_text(properties, "lagSteps") or 1),
+        p_value=float(_text(properties, "pValue")) if _text(properties, "pValue") else None,
+        adjusted=float(_text(properties, "adjustedPValue"))
+        if _text(properties, "adjustedPValue")
+        else None,
+        precedence=_precedence(properties) if _text(properties, "leadingColumn") else None,
     )
 
 
-def _precedence(said: Mapping[str, Sequence[Node]]) -> Precedence:
+def _precedence(properties: Mapping[str, Sequence[Node]]) -> Precedence:
     return Precedence(
-        leads=_needed(said, "leadingColumn"),
-        rise=float(_needed(said, "rise")),
-        follows=_needed(said, "followingColumn"),
-        answer=float(_needed(said, "answer")),
-        within=int(_needed(said, "withinSteps")),
-        kept=float(_needed(said, "keptShare")),
-        chance=float(_needed(said, "chanceShare")),
-        cases=int(_needed(said, "riseCount")),
+        leads=_needed(properties, "leadingColumn"),
+        rise=float(_needed(properties, "rise")),
+        follows=_needed(properties, "followingColumn"),
+        answer=float(_needed(properties, "answer")),
+        within=int(_needed(properties, "withinSteps")),
+        kept=float(_needed(properties, "keptShare")),
+        chance=float(_needed(properties, "chanceShare")),
+        cases=int(_needed(properties, "riseCount")),
     )
 
 
-def _needed(said: Mapping[str, Sequence[Node]], name: str) -> str:
-    found = _text(said, name)
+def _needed(properties: Mapping[str, Sequence[Node]], name: str) -> str:
+    found = _text(properties, name)
     if not found:
         raise KeyError(f"fkg:{name}")
     return found
 
 
-def _text(said: Mapping[str, Sequence[Node]], name: str) -> str:
-    return _single_text(said, fkg(name)) or ""
+def _text(properties: Mapping[str, Sequence[Node]], name: str) -> str:
+    return _single_text(properties, fkg(name)) or ""
 
 
-def _single_text(said: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
+def _single_text(properties: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
     """The one thing that a property says of a node, as text; the least where it says several."""
     return min(
         (
             node.value
-            for node in said.get(property.value, ())
+            for node in properties.get(property.value, ())
             if isinstance(node, ox.Literal | ox.NamedNode)
         ),
         default=None,

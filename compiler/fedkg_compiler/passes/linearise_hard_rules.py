@@ -59,7 +59,8 @@ def _notes(part: BoundRows) -> list[Diagnostic]:
                 code="FKG222",
                 severity="warning",
                 span=span,
-                message=f"`{name}` is hard, but {what}: fedkg uses it as a penalty and a check",
+                message=f"`{name}` is hard, but {what}: fedkg cannot enforce it, and only adds a "
+                f"penalty and counts violations",
                 help=f"{advice}, or remove `hard`",
             )
         ]

@@ -51,7 +51,7 @@ def check_horizons(found: Mapping[int, int], names: Sequence[str], steps: int) -
     rule = max(beyond, key=lambda r: beyond[r])
     more = f" (and {len(beyond) - 1} more rules)" if len(beyond) > 1 else ""
     raise LayoutError(
-        f"rule `{names[rule]}`{more} can be decided at no step of windows of {steps} "
+        f"rule `{names[rule]}`{more} cannot be decided at any step of windows of {steps} "
         f"steps: its horizon is {beyond[rule]} steps",
         expected=f"x of shape [B, T, F] with T of {beyond[rule] + 1} or more",
         received=f"T = {steps}",

@@ -560,7 +560,7 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
                 else f"`{entry.name}`"
             )
             raise LayoutError(
-                f"y= names {_hint(what, entry.name, names)}, which no rule knows as an output",
+                f"y= names {_hint(what, entry.name, names)}, which is not an output of the rules",
                 expected=", ".join(_call(column) for column in known) or "no outputs",
                 received=what,
             )
@@ -571,8 +571,8 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
         ]
         if len(places) != 1:
             raise LayoutError(
-                f"the rules read output `{contract.columns[column].name}`, which y= names "
-                f"{'twice' if places else 'not'}",
+                f"the rules read the output `{contract.columns[column].name}`, but y= "
+                f"{'names it twice' if places else 'does not name it'}",
                 expected=_call(contract.columns[column]),
                 received=", ".join(
                     f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries
@@ -627,7 +627,7 @@ def _raised_feature(pack: Pack, view: int, x: InputLayout) -> int:
     if found < 0:
         name = pack.manifest.contract.columns[reading.column].name
         raise LayoutError(
-            f"a rule asks what the model says when `{name}` rises, but x= has no such feature",
+            f"a rule compares the model's answers as `{name}` rises, but x= has no such feature",
             received=", ".join(x.names),
             help=f"add `{name}` to the names of x=fedkg.columns([...]), or remove the rule",
         )

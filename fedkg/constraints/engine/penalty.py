@@ -128,7 +128,7 @@ def penalty_form(semantics: str, temperature: float, form: str, sharpness: float
     for name, (chosen, known) in choices.items():
         if chosen not in known:
             raise UsageError(
-                f"there is no {name} `{chosen}`", expected=" or ".join(f'"{one}"' for one in known)
+                f"unknown {name} `{chosen}`", expected=" or ".join(f'"{one}"' for one in known)
             )
     for name, number in (("temperature", temperature), ("sharpness", sharpness)):
         if not number > 0:

@@ -204,8 +204,8 @@ def _file_chunks(
         raise TableError(
             f"{path} cannot be read",
             received=str(error).split("\n")[0],
-            help="take the file as it comes from the competition, unpacked or as .zip; fetch it "
-            "again if it was cut off",
+            help="use the file of the competition, unpacked or as .zip; download it again if it "
+            "is incomplete",
         ) from error
 
 

@@ -88,7 +88,7 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
         left = _numbers(rests[0], 1)[:, 0] if part == "test" else np.zeros(len(engines))
         if len(left) != len(engines):
             raise TableError(
-                f"{rests[0]}: not one remaining life for each engine",
+                f"{rests[0]}: the numbers of remaining lives and engines differ",
                 expected=str(len(engines)),
                 received=str(len(left)),
             )

@@ -86,7 +86,7 @@ class DataSet:
                 )
         if len(self.units) != len(self.features):
             raise JobError(
-                f"data set {self.name}: there is not one unit for each feature",
+                f"data set {self.name}: the numbers of units and features differ",
                 expected=str(len(self.features)),
                 received=str(len(self.units)),
             )

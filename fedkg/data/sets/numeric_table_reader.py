@@ -30,7 +30,8 @@ def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
     root = Path(folder)
     if not root.is_dir():
         raise TableError(
-            f"no folder of {what} at {root}", expected=f"a folder with {', '.join(names)}"
+            f"there is no folder with {what} at {root}",
+            expected=f"a folder with {', '.join(names)}",
         )
     files = [
         path
@@ -38,7 +39,7 @@ def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
         for path in sorted({*root.glob(name), *root.glob(f"{name}.gz")}, key=_natural)
     ]
     if not files:
-        raise TableError(f"no file of {what} in {root}", expected=", ".join(names))
+        raise TableError(f"there is no file with {what} in {root}", expected=", ".join(names))
     return files
 
 

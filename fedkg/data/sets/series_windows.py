@@ -249,7 +249,7 @@ def _cut(
         raise JobError(
             f"data set {data.name}: no window of {history} + {horizon} steps is left",
             received=f"series of at most {longest} steps",
-            help="take a shorter data.window.history or horizon, or longer series",
+            help="use a shorter data.window.history or horizon, or longer series",
         )
     x, y, time, row, test = (
         np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4, 5)
@@ -289,8 +289,8 @@ def _on_grid(data: DataSet, client: str, trace: str) -> Series:
         span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
         raise JobError(
             (
-                f"data set {data.name}: the rows of client {client or data.name} are not an even "
-                "series"
+                f"data set {data.name}: the rows of client {client or data.name} are not evenly "
+                f"spaced in time"
             ),
             received=span,
             help="resample the table first: exactly one row for each step",

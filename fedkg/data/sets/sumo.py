@@ -50,7 +50,7 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
         return _read(path, size)
     if not (path / CITY).is_file():
         raise TableError(
-            f"no city at {path}",
+            f"there is no city at {path}",
             expected=f"a table of segments, or a folder with {CITY} (which may be empty)",
         )
     city = _city(path / CITY)

@@ -46,7 +46,8 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
     ]
     if not files:
         raise TableError(
-            f"no runs of SKAB in {root}", expected="the folders anomaly-free, valve1, valve2, other"
+            f"there are no runs of SKAB in {root}",
+            expected="the folders anomaly-free, valve1, valve2, other",
         )
     runs = []
     for file in files[:size]:

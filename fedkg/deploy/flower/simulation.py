@@ -62,7 +62,7 @@ def create_simulation(job: Path, folder: Path) -> Federation:
         )
     if found.training.secure_aggregation:
         raise JobError(
-            f"{job}: `training.secure_aggregation` is not simulated",
+            f"{job}: `training.secure_aggregation` cannot be simulated",
             help="its keys stay in the process of a site, and the nodes of a simulation share "
             "processes: use `fedkg run`, or real sites",
         )

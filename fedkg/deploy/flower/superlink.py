@@ -121,7 +121,7 @@ class SuperLink:
                 probe.bind((self._host, self._port))
             except OSError as error:
                 raise FederationError(
-                    f"the port {self._port} of the server is not usable",
+                    f"the port {self._port} of the server is in use or not allowed",
                     received=error.strerror or str(error),
                     help="stop the program that uses it, or choose another port with "
                     "`fedkg federation init --address HOST:PORT`",
@@ -131,7 +131,9 @@ class SuperLink:
     def _explain_failure(self) -> FederationError:
         last = self.child.read_log().strip().splitlines()[-1:] or ["nothing was written"]
         return FederationError(
-            "the SuperLink does not start", received=last[0], help=f"see {self._log}"
+            "the SuperLink (Flower's server process) does not start",
+            received=last[0],
+            help=f"see {self._log}",
         )
 
     def _close_task(self, *, completed: bool) -> None:

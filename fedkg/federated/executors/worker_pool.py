@@ -236,7 +236,7 @@ class WorkerPool:
         if multiprocessing.current_process().daemon:
             raise JobError(
                 "a worker process of another program cannot start workers",
-                help="take another executor here",
+                help="use another executor",
             )
         context = multiprocessing.get_context("spawn")
         folder = self._folder = Path(tempfile.mkdtemp(prefix="fedkg-workers-"))
@@ -265,7 +265,7 @@ class WorkerPool:
                     worker.connection.recv()
                 except (EOFError, OSError) as error:
                     raise JobError(
-                        f"the process {worker.process.name} ended before it began",
+                        f"the process {worker.process.name} ended before it was ready",
                         received=worker.end(),
                         help=(
                             'train inside `if __name__ == "__main__":`, since each'
@@ -313,10 +313,10 @@ class WorkerPool:
             f" and {len(clients) - 5} more" if len(clients) > 5 else ""
         )
         return JobError(
-            f"the process {worker.process.name} is gone"
+            f"the process {worker.process.name} ended unexpectedly"
             + (f"; it trained {shown}" if clients else ""),
             received=worker.end(),
-            help="SIGKILL is often a machine out of memory: fewer workers, or a smaller chunk",
+            help="if the memory was full (SIGKILL), use fewer workers or a smaller chunk",
         )
 
 
@@ -352,8 +352,8 @@ def _posted(work: Work) -> Posted:
                     f"the {what} cannot be sent to other processes",
                     received=f"{type(error).__name__}: {error}",
                     help=(
-                        "use functions and classes that can be imported (no lambda, nothing made in"
-                        " a function), or another executor"
+                        "use functions and classes that can be imported (no lambda, nothing "
+                        "defined inside a function), or another executor"
                     ),
                 ) from error
     return posted

@@ -111,8 +111,8 @@ def protected(
                 f"the effect of one client on {type(algorithm.aggregate).__name__} has no known"
                 " bound",
                 help=(
-                    "`aggregate: mean` with a client's privacy, or protect examples: then any"
-                    " aggregate will do"
+                    "use `aggregate: mean`, or protect rows (`unit: example`), which works with "
+                    "every aggregate"
                 ),
             )
         spent, rates, releases = protection.spent, (settings.participation,), (1,)

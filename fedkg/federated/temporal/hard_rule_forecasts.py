@@ -148,10 +148,11 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
     for one in others:
         if one.hard:
             raise JobError(
-                f"rule `{one.name}` is hard, and forecasts cannot be made to satisfy it:"
+                f"rule `{one.name}` is hard, but fedkg cannot make forecasts satisfy it:"
                 f" {one.reason}",
                 expected="linear comparisons of forecast channels, at one step or over time",
-                help="leave `hard` out (the rule is then a penalty and a check), or write it so",
+                help="remove `hard` (the rule then only adds a penalty and counts violations), "
+                "or write such a comparison",
             )
     hard = [one for one in readable if one.hard]
     if not hard:
@@ -163,13 +164,14 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
         raise JobError(
             "no forecast satisfies all hard rules together",
             received=names,
-            help="`fedkg check` finds rules that contradict each other; leave `hard` out of one",
+            help="`fedkg check` finds rules that contradict each other; remove `hard` from one",
         ) from error
     if rules.teacher.by_program:
         raise JobError(
             "the hard rules together are too large to be built into forecasts: one channel is part"
             " of several sums, or their windows have too many states",
             received=names,
-            help="leave `hard` out of one of them (it is then a penalty and a check)",
+            help="remove `hard` from one of them (it then only adds a penalty and counts "
+            "violations)",
         )
     return HardForecasts(model=model, rules=rules)

@@ -346,7 +346,8 @@ def mined(
     )
     if not chosen:
         raise KnowledgeError(
-            "the rules infer no property of clients", expected="infer NAME per client find ..."
+            "the rules have no `infer` statement for clients",
+            expected="infer NAME per client find ...",
         )
     for one in chosen:
         if reads_other_steps(pack.conditions[one.condition].skeleton):
@@ -355,7 +356,7 @@ def mined(
                 " move a forecast to satisfy it",
                 expected="a condition on the values of each step",
                 help="limit the values themselves, such as `always x <= ?high`; or use"
-                " fedkg.mining.mine and write the number found into a soft rule",
+                " fedkg.mining.mine and write the result into a soft rule",
             )
     for place, own in enumerate(traces):
         if own.ndim != 3:

@@ -150,7 +150,7 @@ def discover_in_states(
         UsageError, FedkgError: as its parts do.
     """
     names, steps = [client.name for client in everything.clients], len(everything.states)
-    lags, said = choose_lags(job.learning, cut(everything, 0, known))
+    lags, lag_notes = choose_lags(job.learning, cut(everything, 0, known))
     # The training steps are fewer than the steps of the table.
     everything = replace(everything, orders=orders_of(lags, len(names), known))
     series = cut(everything, 0, known)
@@ -179,7 +179,7 @@ def discover_in_states(
         readings=readings(series),
         reachable={name: reach_of(series, sure, m) for m, name in enumerate(names)},
         held_out_losses=held_out_losses,
-        notes=(*said, course, *_note_too_few_shifts(job, tested, known)),
+        notes=(*lag_notes, course, *_note_too_few_shifts(job, tested, known)),
     )
 
 
@@ -202,11 +202,11 @@ def _note_too_few_shifts(
     if pairs / (used + 1) <= job.level:
         return ()
     wanted = int(np.ceil(pairs / job.level)) - 1
-    said = (
+    comparison = (
         f"with {used} shifts and {pairs} pairs a single edge cannot be significant at {job.level:g}"
     )
     return (
-        f"{said}: "
+        f"{comparison}: "
         + (
             f"set `shifts: {wanted}`"
             if wanted <= most
@@ -247,10 +247,10 @@ def _with_precedence(
             (after.columns, before.columns),
             (after.values[:known], before.values[:known]),
         )
-        said = precedence(
+        shown_by = precedence(
             series, blocks, index_of[edge.driven], index_of[edge.driver], names, values
         )
-        made.append(edge.model_copy(update={"precedence": said}))
+        made.append(edge.model_copy(update={"precedence": shown_by}))
     return tuple(made)
 
 

@@ -23,50 +23,55 @@ Period = Annotated[int, Field(ge=2)]
 
 
 class PlantData(Section):
-    """A generated plant with known causes.
+    """A generated plant with known causes."""
 
-    Attributes:
-        clients: number of clients.
-        measurements: measurements per client.
-        steps: number of steps.
-        drive: strength of every true cause.
-        seed: of the generator.
-    """
-
-    clients: Count = 4
-    measurements: Count = 8
-    steps: Count = 3000
-    drive: Positive = 0.25
-    seed: int = 0
+    clients: Count = Field(default=4, description="Number of clients.")
+    measurements: Count = Field(default=8, description="Number of measurements of each client.")
+    steps: Count = Field(default=3000, description="Number of steps.")
+    drive: Positive = Field(default=0.25, description="Strength of every true cause.")
+    seed: int = Field(default=0, description="Seed of the generator.")
 
 
 class CausesData(Section):
-    """Where the measurements come from.
+    """Where the measurements come from."""
 
-    Attributes:
-        path: a table with one row per step, or the location of the files of `set`.
-        sites_file: a sites file; each of its sites is a client.
-        set: name of a data set; without `path` fedkg generates it with the seed of `plant`.
-        size: amount of data; see `fedkg.data.sets`.
-        runs: runs of the set for training, one after the other; empty: all runs outside its test
-            split.
-        season: length of a common periodic pattern, which fedkg removes.
-        trend: fedkg subtracts the mean of this number of preceding steps, to remove common drift.
-        plant: without `path` and `set`, the generated plant.
-        gaps: longest gap that fedkg interpolates; a longer one is an error.
-        train: share of the steps for training; losses are evaluated on the rest.
-    """
-
-    path: str | None = None
-    sites_file: str | None = None
-    set: str | None = None
-    size: Count | None = None
-    runs: tuple[str, ...] = ()
-    season: Period | None = None
-    trend: Count | None = None
+    path: str | None = Field(
+        default=None,
+        description="The table, one row for each step, or the files of `set`; without `path`, "
+        "`sites_file` and `set`, fedkg generates a plant.",
+    )
+    sites_file: str | None = Field(
+        default=None,
+        description="A sites file instead of a table: each of its sites is a client; excludes "
+        "`path`, `set` and `plant`.",
+    )
+    set: str | None = Field(
+        default=None, description="A data set instead of a table, read from `path` or generated."
+    )
+    size: Count | None = Field(default=None, description="Size of a generated data set.")
+    runs: tuple[str, ...] = Field(
+        default=(),
+        description="Runs of the data set (engines, ...) to learn from, one after the other; "
+        "empty: all that are not for tests.",
+    )
+    season: Period | None = Field(
+        default=None,
+        description="Length in steps of a course that all clients share, such as a day or a week; "
+        "its mean is subtracted.",
+    )
+    trend: Count | None = Field(
+        default=None, description="The mean of this many previous steps is subtracted."
+    )
     plant: PlantData = PlantData()
-    gaps: int = Field(default=3, ge=0)
-    train: Fraction | Literal[1] = 0.8
+    gaps: int = Field(
+        default=3,
+        ge=0,
+        description="Longest gap that is interpolated, in steps; a longer one is an error.",
+    )
+    train: Fraction | Literal[1] = Field(
+        default=0.8,
+        description="Share of the steps to learn from; both losses are evaluated on the others.",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> CausesData:
@@ -82,41 +87,56 @@ class CausesData(Section):
 
 
 class CausesJob(Section):
-    """A causal discovery.
+    """A causal discovery."""
 
-    Attributes:
-        rules: rule files and graphs with `cause` statements that restrict edges; empty: all edges
-            are
-            possible.
-        clients: the columns of each client; a generated plant defines them itself. With a sites
-            file the signals of each site, or a list of sites with all their signals; empty: all
-            sites.
-        states: P, states per client.
-        correlation: fedkg drops measurements with a lower correlation to all other clients; 0:
-            none.
-        shifts: number of shifts of the significance test.
-        level: significance level of an edge, after correction for the number of pairs.
-        centralised: whether to also test a VAR on the pooled measurements of all clients.
-        precedence: whether to look for a pair of measurements of two clients that shows a
-            significant edge.
-        federation: how long the server of a federation waits for its sites; `fedkg run` ignores it.
-    """
-
-    kind: Literal["causes"]
-    name: Name = "causes"
-    title: str = ""
-    rules: tuple[str, ...] = ()
+    kind: Literal["causes"] = Field(description="Distinguishes this job from one that trains.")
+    name: Name = Field(default="causes", description="Name of the run.")
+    title: str = Field(default="", description="Title of the report.")
+    rules: tuple[str, ...] = Field(
+        default=(),
+        description="Rule files and graphs with `cause` statements: which client may drive which; "
+        "empty: any client may drive any.",
+    )
     data: CausesData = CausesData()
-    clients: dict[SiteName, tuple[str, ...]] = Field(default_factory=dict)
-    states: Count = 2
-    correlation: Share = 0.3
+    clients: dict[SiteName, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="For a table: the columns of each client, at least two clients. For a sites "
+        "file: the signals of each site, `{graz: [pressure], ohio: [speed]}`, or a list of sites "
+        "with all their numeric columns; empty: all sites.",
+    )
+    states: Count = Field(
+        default=2, description="Number of states that summarise the measurements of a client."
+    )
+    correlation: Share = Field(
+        default=0.3,
+        description="fedkg drops a measurement that correlates less than this with every "
+        "measurement of the other clients; 0 keeps all.",
+    )
     learning: Learning = Learning()
-    shifts: int = Field(default=399, ge=19)
-    level: Fraction = 0.05
-    centralised: bool = False
-    precedence: bool = True
-    seed: int = 0
-    federation: RoundContract = RoundContract()
+    shifts: int = Field(
+        default=399,
+        ge=19,
+        description="Number of time shifts with which the test of an edge is repeated.",
+    )
+    level: Fraction = Field(
+        default=0.05, description="Largest corrected p-value of a significant edge."
+    )
+    centralised: bool = Field(
+        default=False,
+        description="Whether to test a vector autoregression (VAR) on all measurements in one "
+        "place too, for comparison.",
+    )
+    precedence: bool = Field(
+        default=True,
+        description="Whether to find for each significant edge two measurements that show it: when "
+        "one rises, the other follows.",
+    )
+    seed: int = Field(default=0, description="Seed of the test.")
+    federation: RoundContract = Field(
+        default=RoundContract(),
+        description="How long the server of a federation waits for sites, see "
+        "[`federation`](job.md#federation); `fedkg run` ignores it.",
+    )
 
     @field_validator("clients", mode="before")
     @classmethod

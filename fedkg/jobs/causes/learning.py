@@ -78,21 +78,21 @@ def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
         own, server = losses_of(known, theta, row)
         none = losses_of(known, theta, np.zeros_like(row))[1]
         times = (section.client * own + section.server * server) / max(first, 1e-300)
-        said = (
+        explanation = (
             f"the losses of {client.name} are {times:.3g} times their initial value"
             if times > GROWTH_LIMIT
             else ""
         )
-        if not said and server - none > PREDICTION_LIMIT * (
+        if not explanation and server - none > PREDICTION_LIMIT * (
             none + float((labels(series, m) ** 2).sum(1).mean())
         ):
-            said = (
+            explanation = (
                 f"the learned causes of {client.name} predict it worse than none, "
                 f"{server:.3g} instead of {none:.3g}"
             )
-        if said:
+        if explanation:
             raise FedkgError(
-                f"the learning diverges slowly: {said}",
+                f"the learning diverges slowly: {explanation}",
                 help="in `learning`, set `ridge` above 0 (0.01), smaller rates, or `mode: "
                 "closed_form`",
             )
@@ -117,17 +117,17 @@ def choose_lags(section: Learning, series: Series) -> tuple[tuple[int, ...], tup
         return tuple(section.lags.get(name, 1) for name in names), ()
     chosen = tuple(max(1, int(one)) for one in best_lags(series, MAX_LAGS))
     if len(set(chosen)) == 1:
-        said = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
+        explanation = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
     else:
         groups = {
             lags: [name for name, own in zip(names, chosen, strict=True) if own == lags]
             for lags in sorted(set(chosen))
         }
-        said = "; ".join(
+        explanation = "; ".join(
             f"{lags} lag{'s' if lags > 1 else ''} for {_format_names(own)}"
             for lags, own in groups.items()
         )
-    return chosen, (f"{said}: by the Bayesian information criterion, up to {MAX_LAGS}",)
+    return chosen, (f"{explanation}: by the Bayesian information criterion, up to {MAX_LAGS}",)
 
 
 def _format_names(names: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def read_measurements(job: CausesJob, contract: DataContract | None = None) -> M
             f"{table.name} is too short",
             expected=f"a row for each step, {MIN_STEPS} or more",
             received=f"rows: {table.rows}",
-            help="take a longer recording",
+            help="use a longer recording",
         )
     _check_owners(job.clients)
     read: dict[str, F64] = {}

@@ -359,7 +359,7 @@ def find_common_times(path: str, clocks: Mapping[str, SiteClock]) -> tuple[float
                 f"{name} {one.format(one.first)} to {one.format(one.last)}"
                 for name, one in clocks.items()
             ),
-            help="take tables of the same period, or name the sites with common times in `clients`",
+            help="use tables of the same period, or name the sites with common times in `clients`",
         )
     return start, stop
 
@@ -433,7 +433,7 @@ def count_steps(path: str, start: float, stop: float, step: float) -> int:
             f"data.sites_file: the common times of {path} are {steps:.3g} steps of "
             f"{duration_text(step)}",
             expected=f"{MAX_STEPS:,} at most",
-            help="correct the times, or take tables of a shorter period",
+            help="correct the times, or use tables of a shorter period",
         )
     return steps
 

@@ -50,15 +50,15 @@ def knowledge_sums(
     if not len(answers):
         none = figure_sums(scaled, answers, y, threshold)
         return torch.cat([torch.zeros(COUNTS, dtype=torch.float64), none, none, none])
-    predicted, said = _predictions(form, columns, answers)
+    predicted, has_prediction = _predictions(form, columns, answers)
     masked, violated = _mask(form, columns, answers)
     contained = ~form.excludes(columns, y.numpy())
-    counts = [len(answers), violated, int(said.sum()), int(contained.sum())]
+    counts = [len(answers), violated, int(has_prediction.sum()), int(contained.sum())]
     return torch.cat(
         [
             torch.tensor(counts, dtype=torch.float64),
             figure_sums(scaled, answers, y, threshold),
-            figure_sums(scaled, predicted[said], y[said], threshold),
+            figure_sums(scaled, predicted[has_prediction], y[has_prediction], threshold),
             figure_sums(scaled, masked, y, threshold),
         ]
     )
@@ -73,11 +73,11 @@ def _predictions(
         hot = torch.nn.functional.one_hot(place.clamp(min=0), len(form.classes))
         return torch.where(hot > 0, 0.0, EXCLUDED).to(answers.dtype), place >= 0
     number = torch.from_numpy(columns[:, 2::3].copy())
-    said = (number.abs() < UNKNOWN).all(dim=1)
+    has_prediction = (number.abs() < UNKNOWN).all(dim=1)
     if form.chance:
         number = torch.logit(number.clamp(0.0, 1.0)).clamp(-CERTAIN, CERTAIN)
     steps = answers.shape[1] // number.shape[1]
-    return number.repeat(1, steps).to(answers.dtype), said
+    return number.repeat(1, steps).to(answers.dtype), has_prediction
 
 
 def _mask(form: ColumnForm, columns: NDArray[np.float64], answers: Tensor) -> tuple[Tensor, int]:

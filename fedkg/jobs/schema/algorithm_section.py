@@ -381,8 +381,8 @@ class Algorithm(Section):
         return {
             **value,
             **{
-                joint: _merge_step(name, joint, said, value.get(joint))
-                for joint, said in PRESETS[name].items()
+                joint: _merge_step(name, joint, preset_value, value.get(joint))
+                for joint, preset_value in PRESETS[name].items()
             },
         }
 
@@ -484,28 +484,31 @@ class Algorithm(Section):
         )
 
 
-def _merge_step(preset: str, joint: str, said: object, written: object) -> object:
+def _merge_step(preset: str, joint: str, preset_value: object, written: object) -> object:
     """Merge a round step of a preset with what the job writes for it.
 
     Raises:
         ValueError: the job chooses another option than the preset.
     """
     if written is None:
-        return said
-    if isinstance(said, str) and written != said:
+        return preset_value
+    if isinstance(preset_value, str) and written != preset_value:
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {said}`; remove `preset` to choose "
+            f"{preset} is FedAvg with `{joint}: {preset_value}`; remove `preset` to choose "
             f"another `{joint}`"
         )
-    if not isinstance(said, Mapping):
+    if not isinstance(preset_value, Mapping):
         return written
     written = {written: {}} if isinstance(written, str) else written
     if not isinstance(written, Mapping):
         return written
     chosen = {key: part for key, part in written.items() if part is not None}
-    if joint not in ("private", "personal", "agents", "sets") and not chosen.keys() <= said.keys():
+    if (
+        joint not in ("private", "personal", "agents", "sets")
+        and not chosen.keys() <= preset_value.keys()
+    ):
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; remove `preset` to "
+            f"{preset} is FedAvg with `{joint}: {', '.join(preset_value)}`; remove `preset` to "
             f"choose another `{joint}`"
         )
-    return {**said, **chosen}
+    return {**preset_value, **chosen}

@@ -14,41 +14,43 @@ class Learning(Section):
 
     mode: Literal["sequential", "batch", "closed_form"] = Field(
         default="sequential",
-        description="sequential: one sample per step, as published; batch: steps on averages; "
-        "closed_form: the fixed point of both.",
+        description="`sequential`: one learning step for each sample, as published; `batch`: one "
+        "step of averaged gradients in each epoch; `closed_form`: least squares, which both "
+        "approach.",
     )
-    epochs: Count = Field(default=500, description="Maximum number of passes over the steps.")
+    epochs: Count = Field(default=500, description="Largest number of passes over the steps.")
     tolerance: float = Field(
         default=1e-3,
         ge=0,
-        description=(
-            "Stop once an epoch changes the parameters by less than this share of their size."
-        ),
+        description="Learning ends when an epoch changes the parameters by at most this share of "
+        "their size.",
     )
     client: Positive = Field(
-        default=0.01, description="eta 1: rate of a client's step on its own loss."
+        default=0.01,
+        description="eta 1 of the paper: learning rate of a client's augmentation by its own loss.",
     )
     server: float = Field(
-        default=0.001, ge=0, description="eta 2: rate of a client's step on the server's gradient."
+        default=0.001,
+        ge=0,
+        description="eta 2: learning rate of a client's augmentation by the server's loss.",
     )
-    causes: Positive = Field(default=0.01, description="gamma: rate of the server's step.")
-    ridge: float = Field(default=0.0, ge=0, description="Weight of squared parameters.")
+    causes: Positive = Field(default=0.01, description="gamma: learning rate of the edges.")
+    ridge: float = Field(default=0.0, ge=0, description="Weight of the squared parameters.")
     normalised: bool = Field(
         default=True,
-        description="Whether steps are divided by squared norms (in batch mode by their mean), so "
-        "that rates do not depend on the scale of the data. The server's steps are "
-        "divided by the norms of all drivers of a client together.",
+        description="Whether each learning step is divided by the squared norm of its inputs (in "
+        "`batch` by their mean), so that rates do not depend on the scale of the data.",
     )
     lags: Count | Literal["choose"] | dict[SiteName, Count] = Field(
         default=1,
-        description="Number of lags: one number for all clients; a mapping by client, 1 for the "
-        "others; or `choose` for one to five per client by the Bayesian information "
-        "criterion.",
+        description="How many previous steps may drive a client: one number for all; by name, "
+        "`{turbine: 3}`, otherwise 1; or `choose`: one to five for each client by the Bayesian "
+        "information criterion.",
     )
     device: DeviceName = Field(
         default="cpu",
-        description="Device of the sequential mode: cpu, cuda, or cuda:1 for the second GPU; other "
-        "modes use the CPU.",
+        description="`cpu`, `cuda`, or `cuda:1` for the second GPU; GPUs only with `mode: "
+        "sequential`.",
     )
 
     @model_validator(mode="after")

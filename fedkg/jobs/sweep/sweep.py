@@ -242,7 +242,7 @@ class _EventRelay:
         match event.kind:
             case "trial" | "round" | "trial_done":
                 before = sum(self._counts[:cell])
-                said = (
+                text = (
                     f"{event.message or event.trial} in {self._cells[cell].id}"
                     if event.kind == "trial_done"
                     else event.message
@@ -250,7 +250,7 @@ class _EventRelay:
                 self._on_event(
                     replace(
                         event,
-                        message=said,
+                        message=text,
                         trial_number=before + event.trial_number,
                         trials=sum(self._counts),
                     )
@@ -322,7 +322,7 @@ def _finish(
         for rule, reason in (each[0] if each else {}).items()
         if all(rule in one for one in each)
     }
-    said = [
+    sentences = [
         *describe_comparison(results, target),
         *describe_setting_differences(results),
         *describe_local_training(results),
@@ -330,7 +330,7 @@ def _finish(
         *describe_privacy(_privacy_rows(sweep_folder.path / CELLS, cells)),
         *unevaluated_rules.describe_unevaluated(unknown),
     ]
-    said += explain_lost_training(
+    sentences += explain_lost_training(
         _protected_trials(
             sweep_folder.path / CELLS, cells, results[0]["measure"] if results else "f1"
         )
@@ -340,7 +340,7 @@ def _finish(
         {
             "title": cells[0].job.title,
             "target": None if math.isnan(target) else target,
-            "sentences": said,
+            "sentences": sentences,
             "rows": results,
             "rules": done[0]["rules"] if done else {},
             "not_evaluated": unknown,
@@ -364,7 +364,7 @@ def _finish(
     return Sweep(
         folder=sweep_folder.path,
         results=results,
-        sentences=tuple(said),
+        sentences=tuple(sentences),
         report=report,
         failed=failed,
         notes=notes,

@@ -352,7 +352,7 @@ def test_more_requirements_than_a_rule_file_has_statements(
         (("--from", "fret"), "takes one file, and got none"),
         (("--from", "fret", "a.json", "b.json"), "takes one file, and got 2"),
         (("--from", "fret", "a.json", "--sites", "s.yaml"), "--sites describes tables"),
-        (("a.csv", "--component", "U"), "--component selects requirements"),
+        (("a.csv", "--component", "U"), "--component selects FRET requirements"),
         (("--from", "word", "a.json"), "fret"),
     ],
 )

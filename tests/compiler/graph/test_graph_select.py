@@ -222,7 +222,7 @@ def test_variables_must_occur(plant: Graph) -> None:
         (
             "SERVICE <http://localhost:1/> { ?x ?y ?z }",
             "FKG152",
-            "not another server",
+            "does not ask other servers",
             "graph file",
         ),
         (

@@ -153,7 +153,7 @@ CASES: dict[str, tuple[str, Case]] = {
         lambda c, _: asked(c, "?y a isa95:Site"),
     ),
     "FKG152": (
-        "a pattern asks the loaded graph alone, not another server",
+        "a pattern reads only the loaded graph; fedkg does not ask other servers (SERVICE)",
         lambda c, _: asked(c, "SERVICE <http://x/> { ?x ?y ?z }"),
     ),
     "FKG153": (

@@ -275,7 +275,7 @@ def test_a_query_that_fits_nothing_is_reported(tmp_path: Path) -> None:
         tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:t ?v FILTER(?v > 3) }"
     )
     assert found["FKG345"].endswith(
-        "m3 has no column for what is read here: nothing is checked there"
+        "m3 has no column for what is read here: the query is not evaluated for them"
     )
 
 

@@ -553,7 +553,7 @@ def test_an_unknown_argument_is_an_error_that_lists_the_known_ones() -> None:
     x = columns(["Torque [Nm]", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0])
     rules = pack.constraints(x=x, y=logit("failure"))
     with pytest.raises(
-        LayoutError, match=r"(?s)take no `z`.*x \(Torque \[Nm\], wear\) and y \(failure\)"
+        LayoutError, match=r"(?s)unknown argument `z`.*x \(Torque \[Nm\], wear\) and y \(failure\)"
     ):
         rules(x=torch.zeros(4, 2), z=torch.zeros(4))  # type: ignore[arg-type]
     with pytest.raises(LayoutError, match=r"(?s)y is missing.*y \(failure\)"):

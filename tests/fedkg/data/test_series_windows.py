@@ -160,7 +160,7 @@ def test_windows_that_cannot_be_are_rejected() -> None:
         series(data, gaps="drop")  # type: ignore[arg-type]
     with pytest.raises(JobError, match="not a series"):
         series(data_set("mnist", size=6))
-    with pytest.raises(JobError, match="not an even series"):
+    with pytest.raises(JobError, match="not evenly spaced in time"):
         series(rows({"p": [1, 2]}, times={"p": [0, 1_000]}))
 
 

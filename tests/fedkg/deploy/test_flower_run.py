@@ -64,7 +64,7 @@ def test_a_simulation_has_all_sites_of_the_job_and_no_keys(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("sections", "error"),
     [
-        ({"training": {"rounds": 1, "secure_aggregation": True}}, "is not simulated"),
+        ({"training": {"rounds": 1, "secure_aggregation": True}}, "cannot be simulated"),
         ({"data": {"path": "data/linz.csv"}}, "reads the tables of a sites file"),
     ],
 )

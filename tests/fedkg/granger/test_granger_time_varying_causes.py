@@ -100,7 +100,7 @@ def test_windows_show_when_an_edge_begins() -> None:
     before, after = found.strength[:2, 1, 0], found.strength[2:, 1, 0]
     assert before.max() < 0.1
     assert after.min() > 0.3
-    with pytest.raises(UsageError, match="no window fits"):
+    with pytest.raises(UsageError, match="the window does not fit the series"):
         windowed(_switched(), window=5000, stride=1)
 
 

@@ -55,11 +55,9 @@ def test_too_little_to_be_shown_is_told_as_such() -> None:
     def training(noise: float) -> tuple[Gaussian, ...]:
         return (Gaussian(what="training", noise=noise, rate=0.1, releases=10),)
 
-    with pytest.raises(
-        JobError, match="less than the accountant `rdp` can show at delta 1e-05"
-    ) as caught:
+    with pytest.raises(JobError, match="the accountant `rdp` cannot prove epsilon") as caught:
         noise_for(1e-4, 1e-5, training)
-    assert "with a noise of a million" in str(caught.value)
+    assert "an epsilon of at least" in str(caught.value)
     with pytest.raises(
         JobError, match="other releases of the same unit have spent as much"
     ) as caught:

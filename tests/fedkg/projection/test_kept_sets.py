@@ -56,7 +56,7 @@ def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
         feasible_set(sets["near"], A)
     with pytest.raises(SetError, match="no numbers for the client"):
         feasible_set(sets["sparse"], "https://example.org/z")
-    with pytest.raises(SetError, match="needs a client"):
+    with pytest.raises(SetError, match="needs the names of clients"):
         feasible_set(sets["rising"], [])
 
 

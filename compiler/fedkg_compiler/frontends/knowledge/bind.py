@@ -124,14 +124,14 @@ def _kind(statement: Statement) -> str:
 def _clauses(
     at: _Context, clauses: Sequence[tuple[Condition, Choice | Expression | Word]]
 ) -> list[Clause]:
-    return [clause for condition, said in clauses for clause in _bind(at, condition, said)]
+    return [clause for condition, stated in clauses for clause in _bind(at, condition, stated)]
 
 
 def _otherwise(at: _Context) -> Clause | None:
-    said = at.statement.otherwise
-    if said is None or (isinstance(said, Choice) and said == Choice(span=said.span)):
+    stated = at.statement.otherwise
+    if stated is None or (isinstance(stated, Choice) and stated == Choice(span=stated.span)):
         return None
-    found = _bind(at, None, said)
+    found = _bind(at, None, stated)
     differing = conflicting_rows([at.conditions[clause.bank - at.first] for clause in found])
     if differing is not None:
         one, other = differing
@@ -140,24 +140,24 @@ def _otherwise(at: _Context) -> Clause | None:
             f"one thing for {one}, another for {other}"
         )
         at.sources.problems.error(
-            "FKG374", said.span, message, "give one value for all, or write another `when`"
+            "FKG374", stated.span, message, "give one value for all, or write another `when`"
         )
     return found[0] if found else None
 
 
 def _bind(
-    at: _Context, condition: Condition | None, said: Choice | Expression | Word
+    at: _Context, condition: Condition | None, stated: Choice | Expression | Word
 ) -> list[Clause]:
     """One clause of a statement: as many clauses as its rows have different units."""
-    place, problems = said.span, at.sources.problems
+    place, problems = stated.span, at.sources.problems
     here = {"file": Path(place.file).name, "line": place.line}
     requirement: Condition | None = None
     fields: dict[str, object] = {}
-    match said:
+    match stated:
         case Choice():
-            if said == Choice(span=said.span):
+            if stated == Choice(span=stated.span):
                 fields["anything"] = True  # it says nothing, and keeps `otherwise` away
-            elif said.classes:
+            elif stated.classes:
                 if at.answer.label is None:
                     problems.error(
                         "FKG372",
@@ -166,22 +166,22 @@ def _bind(
                         "write an interval: allow 0 .. 3 bar",
                     )
                     return []
-                found = [class_position(at.answer, word, problems) for word in said.classes]
+                found = [class_position(at.answer, word, problems) for word in stated.classes]
                 fields["classes"] = tuple(
                     sorted({position for position in found if position is not None})
                 )
             else:
-                requirement = _interval(at, said)
+                requirement = _interval(at, stated)
         case Word() if at.answer.label is None:
             problems.error(
                 "FKG372", place, f"`{at.answer.name.text}` is a number", "predict a number"
             )
             return []
         case Word():
-            fields["predicted"] = class_position(at.answer, said, problems)
+            fields["predicted"] = class_position(at.answer, stated, problems)
         case Reference() if at.answer.label is not None:
             fields["predicted"] = class_position(
-                at.answer, Word(span=said.span, text=said.name), problems
+                at.answer, Word(span=stated.span, text=stated.name), problems
             )
         case _ if at.answer.label is not None:
             problems.error(
@@ -194,7 +194,7 @@ def _bind(
         case _:
             output = Reference(span=at.answer.name.span, name=at.answer.name.text)
             requirement = Comparison(
-                span=place, operands=(output, said), operators=(Word(span=place, text="=="),)
+                span=place, operands=(output, stated), operators=(Word(span=place, text="=="),)
             )
     if at.answer.label is None and requirement is None and not fields:
         return []
@@ -207,30 +207,30 @@ def _bind(
     ]
 
 
-def _interval(at: _Context, said: Choice) -> Condition | None:
+def _interval(at: _Context, stated: Choice) -> Condition | None:
     """``low <= number <= high``."""
     if at.answer.number is None:
         message = f"`{at.answer.name.text}` is a label"
         at.sources.problems.error(
             "FKG372",
-            said.span,
+            stated.span,
             message,
             f"allow some of its classes: {', '.join(at.answer.classes)}",
         )
         return None
-    if said.ends is not None:
-        low, high = said.ends
+    if stated.ends is not None:
+        low, high = stated.ends
     else:
-        assert said.interval is not None
-        low, high = (_quantity(number, said) for number in said.interval)
-    sign = Word(span=said.span, text="<=")
+        assert stated.interval is not None
+        low, high = (_quantity(number, stated) for number in stated.interval)
+    sign = Word(span=stated.span, text="<=")
     output = Reference(span=at.answer.name.span, name=at.answer.name.text)
-    return Comparison(span=said.span, operands=(low, output, high), operators=(sign, sign))
+    return Comparison(span=stated.span, operands=(low, output, high), operators=(sign, sign))
 
 
-def _quantity(number: float, said: Choice) -> Expression:
-    quantity = Quantity(span=said.span, value=abs(number), unit=said.unit)
-    return Negative(span=said.span, arg=quantity) if number < 0 else quantity
+def _quantity(number: float, stated: Choice) -> Expression:
+    quantity = Quantity(span=stated.span, value=abs(number), unit=stated.unit)
+    return Negative(span=stated.span, arg=quantity) if number < 0 else quantity
 
 
 def _bound(
@@ -255,15 +255,15 @@ def _bound(
         FileRule(rule=rule, file=at.file), at.sources, at.sheets, permits=requirement is None
     ):
         held: Formula | None = part.formula
-        said: Formula | None = None
+        conclusion: Formula | None = None
         if requirement is not None:
-            held, said = (
+            held, conclusion = (
                 (part.formula.antecedent, part.formula.consequent)
                 if isinstance(part.formula, Implies)
                 else (None, part.formula)
             )
         if (held is not None and reads_output(held)) or (
-            said is not None and any(map(_both_sides, _compared(said)))
+            conclusion is not None and any(map(_both_sides, _compared(conclusion)))
         ):
             message = "a condition of knowledge reads an output of the model"
             at.sources.problems.error(
@@ -276,14 +276,14 @@ def _bound(
         rows = part.rows
         if held is None:
             held, rows = with_always(rows)
-        kept = replace(part, formula=held, conclusion=said, rows=rows)
-        result.append((kept, {} if said is None else _numbers(said)))
+        kept = replace(part, formula=held, conclusion=conclusion, rows=rows)
+        result.append((kept, {} if conclusion is None else _numbers(conclusion)))
     return result
 
 
-def _compared(said: Formula) -> list[Compare]:
+def _compared(conclusion: Formula) -> list[Compare]:
     """The comparisons of ``low <= number <= high``, or the one of ``number == value``."""
-    parts = said.args if isinstance(said, And) else (said,)
+    parts = conclusion.args if isinstance(conclusion, And) else (conclusion,)
     return [part for part in parts if isinstance(part, Compare)]
 
 
@@ -291,10 +291,10 @@ def _both_sides(part: Compare) -> bool:
     return reads_output(part.left) and reads_output(part.right)
 
 
-def _numbers(said: Formula) -> dict[str, Term | None]:
+def _numbers(conclusion: Formula) -> dict[str, Term | None]:
     """The terms beside the output in ``low <= number <= high`` and ``number == value``."""
     found: dict[str, Term | None] = {}
-    for part in _compared(said):
+    for part in _compared(conclusion):
         if part.op == "eq":
             found["value"] = part.right
         elif reads_output(part.right):

@@ -94,7 +94,7 @@ def _diagnostic(model: str, what: str, verdict: Verdict, span: Span) -> Diagnost
             code="FKG381",
             severity="info",
             span=span,
-            message=f"it could not be decided whether `{model}` can {fails}: it is checked on data",
+            message=f"fedkg could not decide whether `{model}` can {fails}; check it on data",
             help="`fedkg eval` counts the rows for which it does",
         )
     if what == "nonempty":
@@ -128,8 +128,8 @@ def _joint_diagnostic(
             code="FKG381",
             severity="info",
             span=span,
-            message=f"it could not be decided whether {names} together can allow nothing "
-            f"for `{output}`: it is checked on data",
+            message=f"fedkg could not decide whether {names} together can allow nothing "
+            f"for `{output}`; check it on data",
             help="`fedkg eval` counts the rows for which they do",
             related=related,
         )

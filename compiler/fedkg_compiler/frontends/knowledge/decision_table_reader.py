@@ -64,15 +64,15 @@ class _Sheet:
     sources: Sources
     found: list[tuple[str, str]] = field(default_factory=list)
 
-    def wrong(self, row: int, header: str, said: str, advice: str) -> None:
+    def wrong(self, row: int, header: str, problem: str, advice: str) -> None:
         """Keep in mind that a cell is wrong."""
         line = f"line {self.table.lines[row]}" if len(self.table.lines) else f"row {row + 1}"
-        self.found.append((f"{line}, column `{header}`: {said}", advice))
+        self.found.append((f"{line}, column `{header}`: {problem}", advice))
 
     def tell(self) -> None:
         """Say at once which cells are wrong: the first few, and how many there are besides."""
         if self.found:
-            shown = "; ".join(said for said, _ in self.found[:_SHOWN])
+            shown = "; ".join(problem for problem, _ in self.found[:_SHOWN])
             more = len(self.found) - _SHOWN
             message = f"{self.table.name}, {shown}{f'; and {more} more' if more > 0 else ''}"
             self.sources.problems.error("FKG375", self.place, message, self.found[0][1])
@@ -93,7 +93,7 @@ def table_clauses(
     columns = _columns(sheet, answer, sources.names)
     if columns is None:
         return []
-    conditions, said = columns
+    conditions, answer_header = columns
     clauses: list[tuple[Condition, Choice | Expression]] = []
     for row in range(table.rows):
         known = len(sheet.found)
@@ -102,11 +102,11 @@ def table_clauses(
             for header, name in conditions
             if (part := _condition(sheet, header, name, row)) is not None
         ]
-        text = table.texts(said)[row].strip()
+        text = table.texts(answer_header)[row].strip()
         result = (
-            _choice(sheet, answer, said, row, text)
+            _choice(sheet, answer, answer_header, row, text)
             if isinstance(statement, RangeKnowledge)
-            else _value(sheet, answer, said, row, text)
+            else _value(sheet, answer, answer_header, row, text)
         )
         if result is None:
             continue
@@ -116,7 +116,7 @@ def table_clauses(
             message = "every cell of a condition is empty: it would hold always"
             sheet.wrong(
                 row,
-                conditions[0][0] if conditions else said,
+                conditions[0][0] if conditions else answer_header,
                 message,
                 "write `otherwise` behind the table in the rule file",
             )
@@ -148,7 +148,7 @@ def _columns(
 ) -> tuple[list[tuple[str, str]], str] | None:
     """Headers with the names that rules have for them, and the header of the answer."""
     conditions: list[tuple[str, str]] = []
-    said = ""
+    answer_header = ""
     for header in sheet.table.headers:
         bare = split_header(header)[0]
         column = (
@@ -159,7 +159,7 @@ def _columns(
             else None
         )
         if answer.name.text in (header, bare) or column == header:
-            said = header
+            answer_header = header
             continue
         signal = (
             names.signals.get(header)
@@ -184,13 +184,13 @@ def _columns(
                 advice,
             )
             return None
-    if not said:
+    if not answer_header:
         message = f"{sheet.table.name} has no column `{answer.name.text}` with the answers"
         sheet.sources.problems.error(
             "FKG376", sheet.place, message, f"its columns are {', '.join(sheet.table.headers)}"
         )
         return None
-    return conditions, said
+    return conditions, answer_header
 
 
 def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | None:
@@ -246,7 +246,7 @@ def _foreign(sheet: _Sheet, row: int, header: str, text: str, unit: Unit | None)
     found = parse_unit(text) if text else None
     if found is None or (isinstance(found, Unit) and (unit is None or same_dimension(found, unit))):
         return False
-    said = (
+    problem = (
         f"`{text}` cannot be compared with `{unit.text}`"
         if isinstance(found, Unit) and unit is not None
         else f"`{text}` is not a unit"
@@ -254,7 +254,7 @@ def _foreign(sheet: _Sheet, row: int, header: str, text: str, unit: Unit | None)
     sheet.wrong(
         row,
         header,
-        said,
+        problem,
         "write the number in the unit of the column, or in another one of its kind",
     )
     return True

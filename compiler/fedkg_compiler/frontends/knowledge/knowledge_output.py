@@ -53,7 +53,7 @@ def answer_of(statement: Statement, names: Names, problems: Problems) -> Answer 
         problems.error(
             "FKG370",
             word.span,
-            f"`{word.text}` {what}, and knowledge is of what the model says",
+            f"`{word.text}` {what}, and knowledge must be about what the model predicts",
             "name an `output` or a `label`",
             related,
         )

@@ -234,8 +234,9 @@ class RowMaker:
                 self.problems.info(
                     "FKG359",
                     first.span(at),
-                    f"`{entry.name}` is read as numbers: nothing tells what it holds",
-                    "if it holds texts, give its property `fkg:category` or `fkg:datatype"
+                    f"fedkg reads `{entry.name}` as numbers, because nothing states what it "
+                    f"contains",
+                    "if it contains texts, give its property `fkg:category` or `fkg:datatype"
                     " xsd:string`",
                 )
 
@@ -250,7 +251,8 @@ class RowMaker:
             self.problems.info(
                 "FKG345",
                 frame.batch.queries[int(np.argmax(frame.batch.group == group))].span(at),
-                f"{many} no column for what is read here{example}: nothing is checked there",
+                f"{many} no column for what is read here{example}: the query is not evaluated "
+                f"for them",
                 "give their sensors an `fkg:column`",
             )
 

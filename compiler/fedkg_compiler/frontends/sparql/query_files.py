@@ -176,12 +176,12 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
         elif word and said[len(word) :].lstrip().startswith(":"):
             place = point(file, number, line.find("#") + 1, width=len(stripped))
             problems.warning(
-                "FKG349", place, f"`{said}` says nothing about the rule", _advice(word)
+                "FKG349", place, f"`{said}` is not a known setting of the rule", _advice(word)
             )
         elif not word and (advice := _misspelt(said)):
             key = re.split(r"\W", said, maxsplit=1)[0]
             place = point(file, number, line.find(key) + 1, width=len(key))
-            problems.warning("FKG349", place, f"`{key}` says nothing about the rule", advice)
+            problems.warning("FKG349", place, f"`{key}` is not a known setting of the rule", advice)
         elif said and not first:
             first = said
     found.title = found.title or first

@@ -66,7 +66,7 @@ def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> 
                 "FKG357",
                 query.span((tree.limit - 1, tree.limit)),
                 message,
-                "violations have no order and no end: leave it out",
+                "remove it: the order and number of violations do not matter",
             )
         elif ordered is not None:
             message = "ORDER BY is left out: violations have no order"
@@ -74,7 +74,7 @@ def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> 
                 "FKG357",
                 query.span((ordered, ordered)),
                 message,
-                "it means nothing in a violation query: leave it out",
+                "remove it: it has no effect in a violation query",
             )
 
 

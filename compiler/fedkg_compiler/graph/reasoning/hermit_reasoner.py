@@ -100,10 +100,7 @@ def describe(
         advice = "without --dl, OWL 2 RL is used, which leaves aside what it does not know"
         return None, (
             report(
-                "FKG126",
-                point(file),
-                f"the DL reasoner broke off: {answer['failure']}",
-                help=advice,
+                "FKG126", point(file), f"the DL reasoner failed: {answer['failure']}", help=advice
             ),
         )
     pairs = {

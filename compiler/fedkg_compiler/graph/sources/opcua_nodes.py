@@ -270,7 +270,7 @@ class _Resolver:
             node.parent = self.id_of(parent, element, f"the ParentNodeId of {owner}")
         first = found.nodes.setdefault(node.id, node)
         if first is not node:
-            message = f"the node {written} is defined twice; the first definition is taken"
+            message = f"the node {written} is defined twice; fedkg uses the first one"
             span = point(found.file, element.line, element.column)
             advice = f"the other one is in line {first.line}"
             self.found.note(report("FKG119", span, message, help=advice, severity="warning"))

@@ -405,8 +405,7 @@ class _Terms:
             name = STANDARD[int(definition[1][2:])]
             self.warn(
                 *at,
-                f"this <UA{node.sort}>, `{node.name}`, has no HasTypeDefinition; it is "
-                f"taken as {name}",
+                f"this <UA{node.sort}>, `{node.name}`, has no HasTypeDefinition; fedkg uses {name}",
                 'add a <Reference ReferenceType="HasTypeDefinition"> with the NodeId of its type',
             )
         self.say(iri, _TYPE, self.iri(definition, at_type))

@@ -100,7 +100,7 @@ class _Reader:
             self.problems.note(
                 self.problems.mistake(
                     *self.line_and_column(inner.at),
-                    "the functional syntax breaks off inside what begins here",
+                    "the functional syntax ends before the part that begins here is complete",
                     "is the file complete?",
                 ).problem
             )
@@ -219,7 +219,7 @@ class _Reader:
     def end(self, at: int) -> None:
         """Close the construct at hand: into its parent, or as an axiom of the ontology."""
         if not self.stack:
-            self.fail(at, "this parenthesis closes nothing")
+            self.fail(at, "this parenthesis has no opening one")
             return
         done = self.stack.pop()
         above = self.stack[-1] if self.stack else None

@@ -278,7 +278,7 @@ def _is_plain_yaml(reading: _Reading, text: str) -> bool:
             message = "SSSOM does not allow YAML directives, tags, anchors and aliases"
             if depth > _MOST_NESTED:
                 message = f"the metadata is nested more than {_MOST_NESTED} deep"
-            reading.report(cell, message, "write the slots one on each line")
+            reading.report(cell, message, "write one slot on each line")
             return False
     return True
 

@@ -89,8 +89,8 @@ def walk(
             report(
                 "FKG103",
                 span,
-                f"the XML breaks off here: {reason}",
-                help="is the file complete? fetch or save it again",
+                f"the XML is not well-formed here: {reason}",
+                help="the file may be incomplete: download or save it again",
             )
         )
     return tuple(problems)

@@ -86,7 +86,7 @@ def index(schemas: Sequence[Schema]) -> tuple[Names, list[Diagnostic]]:
                     report(
                         "FKG119",
                         point(schema.file, child.line, child.column),
-                        f"the {sort} {name} is defined twice; the first definition is taken",
+                        f"the {sort} {name} is defined twice; fedkg uses the first one",
                         help=f"the other one is in {first[0].file}, line {first[1].line}",
                         severity="warning",
                     )

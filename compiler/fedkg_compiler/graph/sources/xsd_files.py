@@ -191,7 +191,7 @@ def _not_there(schema: Schema, child: Element, location: str) -> Diagnostic:
         "FKG105",
         point(schema.file, child.line, child.column),
         f"the schema {location} is not followed: this folder has no file of this name",
-        help="if its types are needed, give the folder that has them all; nothing is fetched",
+        help="if you need its types, give the folder with all schemas; fedkg fetches nothing",
         severity="info",
     )
 

@@ -86,7 +86,7 @@ def _more(rest: Sequence[_Missing]) -> Diagnostic:
         "FKG121",
         point(rest[0].schema.file, rest[0].element.line, rest[0].element.column),
         f"{names}, `{rest[0].written}` first",
-        help="add the schemas that define them; those above are often of the same file",
+        help="add the schemas that define them; the other names are often in the same file",
         severity="warning",
     )
 

@@ -168,7 +168,7 @@ rule tested for ?oven, ?value where {
     ("old", "new", "code", "words"),
     [
         ("473.15", "hot", "FKG103", "`hot` is not a value of type double"),
-        ("</EquipmentInformation>", "", "FKG103", "the XML breaks off here"),
+        ("</EquipmentInformation>", "", "FKG103", "the XML is not well-formed here"),
     ],
 )
 def test_mistakes_are_reported_and_the_rest_is_read(

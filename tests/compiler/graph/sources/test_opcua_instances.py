@@ -811,7 +811,7 @@ BAD = {
         'NodeId="ns=1;i=100"',
         3,
         "warning[FKG103]",
-        "this <UAObject>, `Line1`, has no HasTypeDefinition; it is taken as BaseObjectType",
+        "this <UAObject>, `Line1`, has no HasTypeDefinition; fedkg uses BaseObjectType",
         'add a <Reference ReferenceType="HasTypeDefinition">',
     ),
     "dangling reference": (
@@ -838,7 +838,7 @@ BAD = {
         'BrowseName="EngineeringUnits"',
         3,
         "warning[FKG119]",
-        "the node ns=1;i=201 is defined twice; the first definition is taken",
+        "the node ns=1;i=201 is defined twice; fedkg uses the first one",
         "the other one is in line",
     ),
     "broken off": (
@@ -846,16 +846,16 @@ BAD = {
         "",
         1,
         "error[FKG103]",
-        "the XML breaks off here: no element found",
-        "is the file complete?",
+        "the XML is not well-formed here: no element found",
+        "the file may be incomplete: download or save it again",
     ),
     "not well formed": (
         replaced("<DisplayName>Filler 1</DisplayName>", "<DisplayName>Filler & 1</DisplayName>"),
         "Filler & 1",
         26,
         "error[FKG103]",
-        "the XML breaks off here: not well-formed",
-        "is the file complete?",
+        "the XML is not well-formed here: not well-formed",
+        "the file may be incomplete: download or save it again",
     ),
     "no namespace of node sets": (
         replaced(

@@ -198,7 +198,7 @@ def test_states_of_a_type_are_individuals_that_refer_to_each_other() -> None:
             "FKG103",
             "the namespace ns=7 of this <UAObjectType> is none of",
         ),
-        (MILL + "<UAObject", "FKG103", "the XML breaks off"),
+        (MILL + "<UAObject", "FKG103", "the XML is not well-formed"),
     ],
 )
 def test_mistakes_are_reported_and_the_rest_is_read(nodes: str, code: str, words: str) -> None:

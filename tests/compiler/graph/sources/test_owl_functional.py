@@ -179,7 +179,7 @@ def test_half_a_file_gives_what_came_before() -> None:
     )
     assert document is not None
     assert [(p.code, p.span.line, p.span.column) for p in problems] == [("FKG103", 7, 1)]
-    assert "breaks off" in problems[0].message
+    assert "ends before the part" in problems[0].message
     assert len(document.triples) == 3
 
 

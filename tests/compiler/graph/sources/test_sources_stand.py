@@ -88,7 +88,7 @@ def test_half_a_file_is_one_diagnostic(syntax: SourceSyntax) -> None:
     name, text = WHOLE[syntax]
     _, problems = read_rdf(text[: text.rindex("Öl")].encode(), file=name)
     assert [(problem.code, problem.span.file) for problem in problems] == [("FKG103", name)]
-    assert "breaks off" in problems[0].message
+    assert any(text in problems[0].message for text in ("not well-formed", "ends before the part"))
 
 
 @pytest.mark.parametrize("syntax", WHOLE)

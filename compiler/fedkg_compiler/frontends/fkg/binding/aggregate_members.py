@@ -94,7 +94,7 @@ def members_of(node: Over, scope: Scope) -> Members | None:
         scope.problems.error(
             "FKG275",
             node.variable.span,
-            f"?{name} is bound by the rule already, and cannot run over members",
+            f"?{name} is already a variable of the rule, so it cannot range over members",
             "choose another name for it",
         )
         return None
@@ -220,7 +220,7 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
             scope.problems.warning(
                 "FKG276",
                 node.source.span,
-                "nothing in the graph is a member here: every set is empty",
+                "no entity of the graph matches this pattern, so there are no members",
                 "load the graph that has the facts, or correct the pattern",
             )
     return sources.members[key]
@@ -303,7 +303,9 @@ def _tell_twice(solved: Solved, span: Span, scope: Scope) -> None:
                     f"{cell.text if cell else 'a member'} has several values of {others}: it counts"
                     " once with each"
                 )
-                scope.problems.warning("FKG277", span, message, "ask for one value of each member")
+                scope.problems.warning(
+                    "FKG277", span, message, "write a pattern with one value for each member"
+                )
                 return
             seen.add(key)
 

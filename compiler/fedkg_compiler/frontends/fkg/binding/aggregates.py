@@ -171,8 +171,8 @@ def _parts(
         "FKG174",
         node.source.span,
         f"some members lack a value ({names_lacking} of {environment.name(first)}, for example):"
-        " the part of the rule that needs it is left out there",
-        "a missing limit does not limit; add the value where it should",
+        " fedkg leaves out the part of the rule that needs it there",
+        "add the missing values; without a limit, this part of the rule is never violated",
     )
     groups: dict[frozenset[str], list[int]] = {frozenset(): []}
     for i, names in enumerate(lacking):
@@ -209,7 +209,7 @@ def _all_known(members: Members, body: Expression, scope: Scope) -> bool:
                     "FKG279",
                     body.span,
                     message,
-                    "fill it in, or ask without OPTIONAL for members that have one",
+                    "add the value, or remove OPTIONAL to select only members with a value",
                 )
                 return False
     return True
@@ -224,7 +224,7 @@ def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
         "FKG280",
         span,
         f"some rows have no member, {name} for example: {what}",
-        "correct the pattern where they should have some",
+        "correct the pattern if they should have members",
     )
 
 

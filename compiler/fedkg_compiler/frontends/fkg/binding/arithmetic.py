@@ -67,10 +67,10 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
             scope.problems.warning(
                 "FKG238",
                 value.span,
-                f"this number has no unit and is taken to be in `{unit.text}`, which was"
-                " calculated",
-                "write its unit behind it (9 kW, 11000 min.N.m), or give it one in the graph or the"
-                " sheet",
+                f"this number has no unit; fedkg reads it in `{unit.text}`, the calculated unit "
+                f"of the other side",
+                "write the unit after the number (9 kW, 11000 min.N.m), or state it in the graph "
+                "or the sheet",
             )
         return replace(value, unit=unit)
     change = conversion(value.unit, unit)
@@ -258,7 +258,8 @@ def _sum_unit(
             scope.problems.error(
                 "FKG215",
                 b.span,
-                f"two values in {one.text} cannot be added: their zero is not zero",
+                f"two values in {one.text} cannot be added, because the zero of this scale is "
+                f"arbitrary",
                 f"add a difference, in {one.step_text}, or convert the signals",
             )
             return None
@@ -288,8 +289,8 @@ def _is_step(value: Value, point: Unit, scope: Scope) -> bool:
     scope.problems.error(
         "FKG215",
         value.span,
-        f"a signal in {unit} beside one in {point.text} is a difference or a point on the scale: it"
-        " is not clear which",
+        f"a signal in {unit} beside one in {point.text} may be a difference or a point on the "
+        f"scale; fedkg cannot tell which",
         f"declare both in {unit}, or write the difference of two signals in parentheses",
     )
     return False

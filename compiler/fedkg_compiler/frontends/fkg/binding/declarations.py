@@ -262,7 +262,7 @@ def _label(statement: Label, first: dict[str, Statement], names: Names, problems
         problems.error(
             "FKG229",
             statement.name.span,
-            f"the label `{name}` has one class: nothing is left to predict",
+            f"the label `{name}` has only one class, so there is nothing to predict",
             "name all classes: classes A, B, C",
         )
 
@@ -286,8 +286,7 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
             signal.place,
             f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in"
             f" {unit.text}",
-            "the cells of a column are in one unit: declare it once, and convert in the rules,"
-            " which know units",
+            "declare the column once, in the unit of its cells; rules convert units",
             (Related(span=other.place, message="declared here"),),
         )
 
@@ -422,10 +421,7 @@ def _refuse_boolean(statement: Signal, problems: Problems) -> None:
         problems.error("FKG281", place, message, f"write: output {name} in probability span 0 .. 1")
     else:
         problems.error(
-            "FKG281",
-            place,
-            f"`{name}` is true or false: a span says nothing more",
-            "leave the span out",
+            "FKG281", place, f"`{name}` is true or false, so it needs no span", "remove the span"
         )
 
 
@@ -493,7 +489,9 @@ def _named_once(statement: Named, others: list[Named], what: str, problems: Prob
     elif known.span.file == statement.span.file or _bare(known) != _bare(statement):
         related = (Related(span=known.name.span, message="the first is here"),)
         message = f"there are two {what} called `{statement.name.text}`"
-        problems.error("FKG204", statement.name.span, message, "give each its own name", related)
+        problems.error(
+            "FKG204", statement.name.span, message, "give each a different name", related
+        )
 
 
 def _rule(
@@ -512,8 +510,8 @@ def _rule(
         problems.error(
             "FKG220",
             statement.weight.span,
-            "a weight of 0 takes the rule out of every score",
-            "leave the rule out, or give it a weight above 0",
+            "a weight of 0 removes the rule from every score",
+            "remove the rule, or give it a weight above 0",
         )
     names.rules.append(FileRule(rule=statement, file=file))
 
@@ -560,7 +558,7 @@ def _infer(statement: Infer, names: Names, problems: Problems) -> None:
             "FKG273",
             statement.name.span,
             f"there are two inferences called `{statement.name.text}`",
-            "give each its own name",
+            "give each a different name",
             (Related(span=known.name.span, message="the first is here"),),
         )
 
@@ -601,9 +599,7 @@ def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float
         return None
     found = conversion(replace(unit), second).one(quantity.value)
     if math.isinf(found):
-        problems.error(
-            "FKG228", quantity.span, "this is longer than any number of seconds", "write: 5 min"
-        )
+        problems.error("FKG228", quantity.span, "this duration is too long", "write: 5 min")
         return None
     return found
 
@@ -637,7 +633,7 @@ def in_scope(names: Names, problems: Problems) -> None:
                 "FKG286",
                 COMMAND_LINE,
                 message,
-                "write `scope client` behind the names of rules that are a site's own business",
+                "write `scope client` after the names of rules that must stay at a site",
             )
     elif private:
         first = private[0]

@@ -157,8 +157,8 @@ def _ago(node: Ago, scope: Scope) -> Value | None:
         scope.problems.error(
             "FKG262",
             node.span,
-            "a number has no past: it is the same at every step",
-            "leave the lag out",
+            "a fixed number has no earlier value",
+            "remove `ago` and the time before it",
         )
         return None
     if value is None or steps is None:
@@ -450,7 +450,8 @@ def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Movin
                 "FKG278",
                 span,
                 f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
-                f" {scope.environment.name(i)}: members that are put together measure one thing",
+                f" {scope.environment.name(i)}: the members of one sum or mean need units of one "
+                f"kind",
                 "correct the units in the graph, or ask for members of one kind",
                 (
                     (
@@ -665,10 +666,9 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                 scope.problems.error(
                     "FKG244",
                     node.span,
-                    f"nothing lies above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}: no"
-                    " value satisfies this",
-                    "exchange the two limits, or write two comparisons joined by `or` where both"
-                    " sides are meant",
+                    f"no value is above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}",
+                    "exchange the two limits; to allow values on either side, join two "
+                    "comparisons by `or`",
                 )
                 return
 
@@ -741,7 +741,9 @@ def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
         scope.problems.error("FKG227", value.span, message, advice)
         return None
     if np.any(value.values < 0):
-        scope.problems.error("FKG227", value.span, "a tolerance is not negative", "write: +/- 0.5")
+        scope.problems.error(
+            "FKG227", value.span, "a tolerance must not be negative", "write: +/- 0.5"
+        )
         return None
     step = None if unit is None else unit.step()
     given = None if value.unit is None else value.unit.step()
@@ -778,6 +780,6 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
             scope.problems.warning(
                 "FKG219",
                 value.span,
-                f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
+                f"`{plain.text}` is an absolute pressure, but `{gauge.text}` is a gauge pressure",
                 f"if it is a gauge pressure, {as_gauge}; if it is absolute, {absolute}",
             )

@@ -131,9 +131,7 @@ def _target(word: Word, names: Names, problems: Problems) -> _Target | None:
         [*ALL, *outputs, *names.labels],
         "keep parameters, parameters.NAME, predictions or an output in a set",
     )
-    problems.error(
-        "FKG289", word.span, f"nothing called `{word.text}` can be kept in a set", advice
-    )
+    problems.error("FKG289", word.span, f"a set cannot constrain `{word.text}`", advice)
     return None
 
 
@@ -196,8 +194,8 @@ def _arguments(
             problems.error(
                 "FKG290",
                 call.span,
-                f"`{shape}` lacks its `{name}`",
-                f"write {form}, or {name} = job where the job gives it",
+                f"`{shape}` needs `{name}`",
+                f"write {form}, or {name} = job if the job file states the number",
             )
             return None
     return found
@@ -224,7 +222,7 @@ def _client_variable(statement: KeepSet, environment: Environment, problems: Pro
             "FKG291",
             statement.quantifier.span,
             message,
-            "ask for the client first: for ?client, ?r where { ?client plant:budget ?r }",
+            "make the client the first variable: for ?client, ?r where { ?client plant:budget ?r }",
         )
     return ""
 
@@ -249,7 +247,8 @@ def _numbers(
             "FKG290",
             reads.span,
             message,
-            f"write a number, a variable of the quantifier, or `{JOB}` for what the job gives",
+            f"write a number, a variable of the quantifier, or `{JOB}` for a number that the job "
+            f"file states",
         )
         return None
     rows: list[int] = list(range(environment.rows))
@@ -286,7 +285,7 @@ def _numbers(
             "FKG290",
             value.span,
             message,
-            "write 0 or more; with `job`, or an empty cell, the job gives the number",
+            "write 0 or more; `job` or an empty cell leaves the number to the job file",
         )
         return None
     result: list[float | None] = [None] * environment.rows
@@ -304,7 +303,7 @@ def _in_its_unit(
             "FKG228",
             value.span,
             f"`{name}` is not finite{where}",
-            "correct the number; with `job`, or an empty cell, the job gives it",
+            "correct the number; `job` or an empty cell leaves it to the job file",
         )
         return None
     unit = (
@@ -349,7 +348,7 @@ def _in_order(
             problems.error(
                 "FKG290",
                 statement.call.span,
-                f"nothing lies above {low:g} and below {high:g}{where}",
+                f"no value is above {low:g} and below {high:g}{where}",
                 "exchange the two ends",
             )
             return False
@@ -378,7 +377,9 @@ def _clients(
             place = (
                 statement.quantifier.span if statement.quantifier is not None else statement.span
             )
-            sources.problems.error("FKG291", place, message, "ask for one row for each client")
+            sources.problems.error(
+                "FKG291", place, message, "write a pattern with one solution for each client"
+            )
             return None
     entries = [
         ClientSet(client=name, iri=iri if not iri.startswith("_:") else "", numbers=numbers)

@@ -148,7 +148,7 @@ def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
             problems.error(
                 "FKG273",
                 node.span,
-                f"?{node.name} has no value: it is not among what is looked for",
+                f"?{node.name} has no value: it is not listed after `find`",
                 advice,
             )
             sound = False
@@ -179,14 +179,16 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
                 (place for place in places if not isinstance(place, TemplateSpan)), places[-1]
             )
             message = f"?{word.text} is used both as a value and as a number of steps"
-            problems.error("FKG274", second, message, "look for two variables, one for each")
+            problems.error(
+                "FKG274", second, message, "list two variables after `find`, one for each"
+            )
             sound = False
         elif one.first and one.last:
             problems.error(
                 "FKG274",
                 places[-1],
-                f"?{word.text} is the first end of a window and the last",
-                "look for two variables",
+                f"?{word.text} is both the first and the last end of a window",
+                "list two variables after `find`",
             )
             sound = False
     return sound
@@ -199,9 +201,8 @@ def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) ->
         problems.warning(
             "FKG272",
             place,
-            f"?{found.name} {_why(found, formula, sources)}: the value found may not be the"
-            " tightest",
-            "use one variable for each side, write a number, or accept the value",
+            f"?{found.name} {_why(found, formula, sources)}: fedkg cannot mine it",
+            "use one variable for each side, or write a number",
         )
     unit = sources.book.compared_unit(found.column)
     if found.windows:

@@ -187,7 +187,7 @@ def _named(word: Word, shelf: dict[str, str], problems: Problems) -> list[str]:
         problems.error(
             "FKG540",
             word.span,
-            f"the library has no file `{word.text}`: files are taken whole",
+            f"the library has no file `{word.text}`: `use rules` includes whole files",
             f"did you mean `{file}`?",
         )
         return []

@@ -33,7 +33,7 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
         scope.problems.error(
             "FKG226",
             node.subject.span,
-            "this is a fixed number: it neither rises nor falls",
+            "this is a fixed number, which neither rises nor falls",
             "name a signal",
         )
         return None
@@ -99,9 +99,8 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
         scope.problems.error(
             "FKG224",
             node.group.span,
-            "`per` compares rows of a table, `as ... rises` one row with itself: they do not go"
-            " together",
-            "leave one of them out",
+            "`per` cannot be combined with `as ... rises`, which compares a row with itself",
+            "remove one of them",
         )
         return None
     reading = scope.readings.get(name, variable)
@@ -127,7 +126,7 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
             scope.problems.error(
                 "FKG223",
                 feature.span,
-                f"`{name}` has no span, so nothing says by how much to raise it",
+                f"`{name}` has no span, so fedkg does not know by how much to raise it",
                 f"declare it: signal {name} ... span 0 .. 100",
             )
             return None

@@ -22,10 +22,7 @@ def past(node: Past, scope: Scope) -> Value | None:
     value = scope.bind_value(node.arg, earlier)
     if isinstance(value, Fixed):
         scope.problems.error(
-            "FKG262",
-            node.span,
-            "a number has no past: it is the same at every step",
-            "remove `past`",
+            "FKG262", node.span, "a fixed number has no earlier value", "remove `past`"
         )
         return None
     return None if value is None else replace(value, span=node.span)

@@ -185,9 +185,8 @@ def _class(
         sources.problems.error(
             "FKG176",
             quantifier.variables[1].span,
-            "a class gives one variable: its members",
-            "to ask for more of each member, write a pattern: for ?x, ?y where { ?x a ... ; ..."
-            " ?y }",
+            "`in class` takes one variable, for the members of the class",
+            "for more variables, write a pattern: for ?x, ?y where { ?x a ... ; ... ?y }",
         )
         return None
     if sources.graph is None:
@@ -281,7 +280,7 @@ def note_unused(
             problems.info(
                 "FKG233",
                 word.span,
-                f"?{word.text} is not used in what the rule requires; only the number of rows"
-                " depends on it",
+                f"?{word.text} is not used in the condition of the rule; the rule only gets one "
+                f"bound row for each value",
                 "use it in the rule, or remove it from the quantifier",
             )

@@ -200,9 +200,9 @@ def _tell_missing(
     problems.info(
         "FKG174",
         environment.span,
-        f"{many} a value ({names} in {environment.name(rows[0])}{example}): the part of the rule"
-        " that needs it is left out there",
-        "a missing limit does not limit; add the value where it should",
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): fedkg leaves out the "
+        f"part of the rule that needs it there",
+        "add the missing values; without a limit, this part of the rule is never violated",
     )
 
 

@@ -135,7 +135,7 @@ def _equally_long(statement: Example, environment: Environment, problems: Proble
         other.span,
         f"`{other.head.name.text}` has {count}, and `{longest.head.name.text}` has"
         f" {_length(longest)}",
-        "write a value for each step, `unknown` where there is none",
+        "write a value for each step, or `unknown` for a missing one",
     )
     return False
 
@@ -199,7 +199,7 @@ def _columns(
     if signal is not None or name in names.labels or names.by_header(name) is not None:
         message = f"the rule `{rule.rule.name.text}` does not read `{name}`"
         sources.problems.warning(
-            "FKG295", head.span, message, "leave the series out, or name what the rule reads"
+            "FKG295", head.span, message, "remove the series, or correct its name"
         )
         return []
     if name in names.broken:
@@ -332,7 +332,7 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
                 " none"
             )
             problems.error(
-                "FKG209", series.span, message, "write numbers, `unknown` where there is none"
+                "FKG209", series.span, message, "write numbers, or `unknown` for a missing one"
             )
             return None
         case _:
@@ -381,5 +381,5 @@ def _tell_missing(statement: Example, columns: Sequence[Column], problems: Probl
             "FKG295",
             statement.rule.span,
             message,
-            "add `and NAME = ...` where the rule's verdict depends on them",
+            "add `and NAME = ...` if the verdict of the rule depends on them",
         )

@@ -214,7 +214,7 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
             "FKG200",
             node.span,
             f"`{name}` is not a known number",
-            "leave out the side of a comparison that does not limit",
+            "leave out the side of the comparison that sets no limit",
         )
         return None
     header = f", or write the header of its column as it is: `` `{name}` ``"
@@ -321,7 +321,7 @@ def _unknown_function(node: Apply, sources: Sources) -> None:
         sources.problems.error(
             "FKG271",
             node.name.span,
-            f"`{name}` is a template, which is a condition and no number",
+            f"`{name}` is a template, that is a condition, not a number",
             f"write follows {name}(...), alone",
         )
         return
@@ -413,7 +413,7 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
             "FKG207",
             span,
             f"`{signal.name}` has several columns in the graph: {shown}",
-            f"declare it for each entity, `signal {signal.name}(?x) is ...`, or say which: `column"
+            f"declare it for each entity, `signal {signal.name}(?x) is ...`, or name one: `column"
             ' "..."`',
             (Related(span=signal.place, message="declared here"),),
         )
@@ -598,7 +598,7 @@ def _entity_place(
             "FKG207",
             span,
             f"`{signal.name}` of {cell.text} has several columns: {shown}",
-            "ask for one property",
+            "write a pattern that selects one property",
         )
         return NOWHERE
     if own:
@@ -784,7 +784,10 @@ def _sensor_or_property_place(
     if len(columns) > 1:
         headers = ", ".join(f"`{header}`" for header in sorted(columns)[:4])
         sources.problems.error(
-            "FKG207", span, f"{shown} has several columns: {headers}", "ask for one sensor"
+            "FKG207",
+            span,
+            f"{shown} has several columns: {headers}",
+            "write a pattern that selects one sensor",
         )
         return NOWHERE
     if not columns:

@@ -323,13 +323,13 @@ def check_templates(names: Names, problems: Problems) -> None:
                     "FKG268",
                     word.span,
                     message,
-                    "if the signal is meant, rename the parameter",
+                    "rename the parameter if you mean the signal",
                     related,
                 )
             if word.text not in used:
                 message = f"the parameter `{word.text}` is not used"
                 problems.warning(
-                    "FKG269", word.span, message, "use it in the condition, or leave it out"
+                    "FKG269", word.span, message, "use it in the condition, or remove it"
                 )
         for node in trees_in(template.formula):
             if isinstance(node, Follows) and node.call.name.text not in names.templates:
@@ -381,7 +381,7 @@ def _complain_of_cycles(names: Names, problems: Problems) -> None:
             problems.error(
                 "FKG267",
                 span,
-                f"the template `{path[0]}` follows itself: {shown}",
+                f"the template `{path[0]}` uses itself: {shown}",
                 "write one of them without the other",
             )
     names.broken_templates |= {name for name in names.templates if _reaches(name, done, calls)}

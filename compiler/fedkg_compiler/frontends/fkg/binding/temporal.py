@@ -59,7 +59,10 @@ def _one_step(node: Temporal, scope: Scope) -> Formula | None:
             else f"remove it, or write {wider} with the window"
         )
         scope.problems.error(
-            "FKG259", node.window.span, f"`{node.mode}` is one step: it has no window", advice
+            "FKG259",
+            node.window.span,
+            f"`{node.mode}` takes no window, because it always means one step",
+            advice,
         )
         return None
     if arg is None:

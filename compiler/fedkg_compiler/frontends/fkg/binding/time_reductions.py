@@ -84,7 +84,10 @@ def _of_value(node: OverTime, body: Expression, scope: Scope) -> Value | None:
         return None
     if isinstance(value, Fixed):
         scope.problems.error(
-            "FKG262", body.span, "a number is the same at every step", "write the number alone"
+            "FKG262",
+            body.span,
+            "a fixed number is the same at every step",
+            "write the number alone",
         )
         return None
     op = OF_VALUES[node.function.text]

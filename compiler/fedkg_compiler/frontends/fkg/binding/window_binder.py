@@ -192,7 +192,7 @@ def reads_open_number(node: Ago | OverTime, what: str, scope: Scope) -> bool:
             "FKG274",
             inner.span,
             f"?{inner.name} is found in data and cannot be inside {what}",
-            f"write a number here, and look for the limit of {what}",
+            f"write a number here, and use the variable as the limit of {what}",
         )
     return inner is not None
 
@@ -241,7 +241,8 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
         scope.problems.error(
             "FKG253",
             node.span,
-            f"{what} is not negative{scope.where(int(negative[0]))}: it is counted from now",
+            f"{what} must not be negative{scope.where(int(negative[0]))}: it is counted from the "
+            f"current step",
             (
                 "write it without the sign"
                 if lag
@@ -315,7 +316,7 @@ def _finite(node: Expression, values: Array, scope: Scope) -> bool:
     if wrong.size:
         message = f"the result is not a finite number{scope.where(int(wrong[0]))}"
         scope.problems.error(
-            "FKG228", node.span, message, "write a number, or `end` where there is none"
+            "FKG228", node.span, message, "write a number, or `end` for a window without an end"
         )
     return not wrong.size
 
@@ -354,7 +355,10 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
     if empty.size:
         message = f"no row lies in this window{scope.where(int(empty[0]))}: rows are {step} apart"
         scope.problems.error(
-            "FKG255", window.span, message, f"widen it until a multiple of {step} lies in it"
+            "FKG255",
+            window.span,
+            message,
+            "widen the window so that it contains a multiple of {step}",
         )
         return False
     width = last.steps - first.steps

@@ -470,7 +470,7 @@ def build_duration(at: StatementText, branch: Branch, what: str) -> Quantity:
     """A length of time that must not be zero."""
     time = build_quantity(at, branch)
     if time.value == 0:
-        at.report("FKG041", time.span, f"{what} of 0 goes nowhere", "write how long it is: 5 min")
+        at.report("FKG041", time.span, f"{what} of 0 has no effect", "write how long it is: 5 min")
     return time
 
 
@@ -679,7 +679,7 @@ def _check_direction(at: StatementText, operators: tuple[Word, ...]) -> None:
             at.report(
                 "FKG032",
                 sign.span,
-                f"this chain turns round: {before.text} and then {sign.text}",
+                f"this chain changes its direction: {before.text} and then {sign.text}",
                 "write the two comparisons and join them by `and`",
             )
             return

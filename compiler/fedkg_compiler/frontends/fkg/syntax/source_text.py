@@ -86,7 +86,7 @@ def not_text(text: str, file: str) -> Diagnostic | None:
         severity="error",
         span=_span_of_character(text[: found.start()], file),
         message=f"this is not a text file: it contains the control character U+{ord(found[0]):04X}",
-        help="a rule file is plain text in UTF-8; was another file meant?",
+        help="a rule file is plain text in UTF-8; did you mean another file?",
     )
 
 
