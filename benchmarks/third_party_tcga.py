@@ -31,13 +31,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg.jobs.comparison.mean_interval import mean_interval
 from reporting.rows import Row, round_digits
 from reporting.third_party import format_table, save_section
 
 from fedkg.federated.metrics import concordant_pairs
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.initial_files import reopen_run
 from fedkg.jobs.samples.site_summary import TEST

@@ -18,8 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.constraints.meaning.trace_grids import Timing
+from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.errors import TableError
 from fedkg.evaluation.evaluate import (
     describe_rules_over_time,
@@ -61,7 +60,7 @@ from fedkg.pack import (
     everywhere,
 )
 from fedkg.pack.bank import reads
-from fedkg.pack.walk import formula_children
+from fedkg.pack.formulas import formula_children
 from fedkg.tables import Table
 
 MAX_DETAILED = 40

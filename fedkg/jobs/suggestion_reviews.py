@@ -17,7 +17,7 @@ from fedkg._internal.safe_text import HIDDEN
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import RESTORE_HELP, REVIEWS, RunFolder
 from fedkg.learned_knowledge import Candidate, LearnedKnowledge
-from fedkg.pack.node import Node
+from fedkg.pack.contract import Node
 
 MAX_NAME, MAX_REASON, MAX_STATEMENT = 200, 2_000, 20_000
 """Most characters of a reviewer's name, of a reason and of an edited statement."""

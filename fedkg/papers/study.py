@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from fedkg._internal.atomic_file import replace_file
 from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import UsageError
-from fedkg.jobs.comparison.mean_interval import mean_interval
+from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.sweep.grid import parse_axis

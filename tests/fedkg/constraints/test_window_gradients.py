@@ -301,8 +301,7 @@ def test_windows_too_short_for_a_rule_are_rejected() -> None:
     pack = single(over("always", le(OUT, LIMIT)), high=5, end="strict")
     x, y = batch(0, count=2, steps=5)
     with pytest.raises(
-        LayoutError,
-        match=r"rule `rule_0` cannot be decided at any step of windows of 5 steps: its horizon is 5",
+        LayoutError, match=r"rule `rule_0` cannot be decided at any step of windows of 5 steps"
     ):
         module_of(pack)(x, y)
     longer = module_of(pack)(*batch(0, count=2, steps=6))
