@@ -289,17 +289,17 @@ def samples_of_server(fields: Fields, tensors: Mapping[str, Tensor]) -> SamplePa
         for name, value in fields.items()
         if name in DATA_FIELDS
     }
-    texts = {
-        name: None if fields[name] is None else text_array(fields[name])
-        for name in ("clients", "traces")
-    }
+    clients, traces = (
+        None if fields[name] is None else text_array(fields[name]) for name in ("clients", "traces")
+    )
     time = tensors.get("server/time")
     data = DataSet(
         x=tensors["server/x"].numpy(),
         y=tensors["server/y"].numpy(),
         row=tensors["server/row"].numpy(),
         time=None if time is None else time.numpy(),
-        **texts,
+        clients=clients,
+        traces=traces,
         **known,
     )
     use = np.full(data.samples, SERVER, dtype=np.int8)

@@ -4,8 +4,7 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
-from collections.abc import Sequence as Sequence_
+from collections.abc import Collection, Iterable, Sequence, Set
 
 import pyoxigraph as ox
 from rdflib import RDF, RDFS, Graph, Literal, URIRef, Variable
@@ -16,8 +15,8 @@ from fedkg_compiler.frontends.shacl.model import (
     Alternative,
     Inverse,
     Path,
+    PathSequence,
     Repeat,
-    Sequence,
     Shape,
     Step,
     Target,
@@ -92,7 +91,7 @@ class Data:
         )
         return frozenset(node for sub in subclasses for node in graph.subjects(RDF.type, sub))
 
-    def _subclasses_with_members(self, kind: Node) -> Sequence_[Node]:
+    def _subclasses_with_members(self, kind: Node) -> Sequence[Node]:
         """The class and its subclasses, without those that have no direct members.
 
         An ontology has far more classes than a graph uses, and shapes for most of them.
@@ -171,7 +170,7 @@ class Data:
                 }
             case Inverse():
                 return self._walk(nodes, path.path, forwards=not forwards)
-            case Sequence():
+            case PathSequence():
                 for part in path.paths if forwards else reversed(path.paths):
                     nodes = self._walk(nodes, part, forwards=forwards)
                 return nodes
