@@ -101,7 +101,12 @@ def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str]
         config.set_hashing_config(hashing).sign(folder, partial)
         partial.replace(target)
     except (ValueError, OSError) as error:
-        raise FederationError(f"cannot sign {folder}", received=str(error)) from error
+        raise FederationError(
+            f"cannot sign {folder}",
+            received=str(error),
+            help="check that the folder exists, that you may write to it, and that the key is an "
+            "unencrypted EC key in PEM form",
+        ) from error
     return target
 
 

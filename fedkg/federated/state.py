@@ -208,7 +208,12 @@ def from_tensors(
                 case ["joints", joint, key]:
                     joints[joint][key] = value
                 case _:
-                    raise JobError("the saved state has a tensor of unknown purpose", received=name)
+                    raise JobError(
+                        f"{folder}: the checkpoint has a tensor that this version does not know",
+                        received=name,
+                        help="continue with the version of fedkg that wrote the run, or start a "
+                        "new run",
+                    )
         choice = None if document["choice"] is None else Choice(**document["choice"])
         return with_aligned_memory(
             ServerState(

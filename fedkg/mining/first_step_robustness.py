@@ -114,7 +114,12 @@ def _value(
             traces = max(one.shape[0] for one in each)
             return torch.cat([one.expand(traces, -1) for one in each], dim=-1)
         case _:
-            raise KnowledgeError("mining supports comparisons of signals", received=formula.kind)
+            raise KnowledgeError(
+                "a template for mining has a part that mining does not support",
+                expected="comparisons, `and`, `or`, `not`, `if`, and operators over time",
+                received=formula.kind,
+                help="write the condition without members (`all of`, `at least 2 of`)",
+            )
 
 
 def _extreme(parts: Iterable[Tensor], *, lowest: bool) -> Tensor:

@@ -391,8 +391,8 @@ def messages_page() -> str:
     lines = [
         "# What a site sends\n",
         "In a federation, each site keeps its table. Besides its updates, it sends these tensors",
-        "and fields to the server. Names with `server/` and `samples/` are rows: a site sends them",
-        "only if its `site.json` has `share_rows: true`.",
+        'and fields to the server. Rows, and values of single rows, are marked "with consent": a',
+        "site sends them only if its operator agreed (`fedkg site join --share-rows`).",
         "`fedkg.deploy.site_check.list_site_disclosures(SITE)` lists all with their sizes, and the",
         "tensors of each round of training.\n",
         "| name | when | meaning |",
