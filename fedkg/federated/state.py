@@ -209,7 +209,7 @@ def from_tensors(
                     joints[joint][key] = value
                 case _:
                     raise JobError(
-                        f"{folder}: the checkpoint has a tensor that this version does not know",
+                        "the checkpoint has a tensor that this version of fedkg does not know",
                         received=name,
                         help="continue with the version of fedkg that wrote the run, or start a "
                         "new run",

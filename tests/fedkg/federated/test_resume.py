@@ -117,7 +117,7 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
         (
             {"elsewhere": torch.zeros(1)},
             {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["elsewhere"]},
-            "does not know",
+            "of fedkg does not know",
         ),
         (
             {"joints/server/m": torch.zeros(1)},
