@@ -22,7 +22,7 @@ from reporting.rows import Row, limit
 
 from fedkg.jobs import run_job
 from fedkg.jobs.events import EVENTS, EventLog
-from fedkg.jobs.verdict_counts import VerdictCounts
+from fedkg.jobs.round_verdict_counts import VerdictCounts
 
 RULES = """\
 signal torque  in N.m  column "Torque [Nm]"

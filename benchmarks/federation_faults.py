@@ -89,7 +89,13 @@ def contract_above(transport: Transport) -> ContractTransport:
 def open_federation(folder: Path) -> Iterator[tuple[Transport, Callable[[str], int]]]:
     """Our transport over Flower, and a function that finds a process by a word."""
     from fedkg.deploy.child_process import supervise
-    from fedkg.deploy.federation import KEYS, SOCKET, admit_site, create_federation, join_federation
+    from fedkg.deploy.federation_folders import (
+        KEYS,
+        SOCKET,
+        admit_site,
+        create_federation,
+        join_federation,
+    )
     from fedkg.deploy.flower.superlink import SuperLink
     from fedkg.deploy.flower.supernode import create_node, find_free_port
     from fedkg.deploy.flower.transport import FlowerTransport
@@ -159,7 +165,7 @@ def measure_our_kill(word: str) -> tuple[float, int]:
 
 def measure_stock_kill(word: str) -> float | str:
     """Seconds from a kill to the next complete round of Flower's FedAvg, or why there is none."""
-    from fedkg.deploy.flower.settings import flower_environment
+    from fedkg.deploy.flower.app_and_environment import flower_environment
     from fedkg.deploy.flower.supernode import find_free_port
 
     with ExitStack() as stack:
@@ -229,7 +235,7 @@ def measure_stock_kill(word: str) -> float | str:
 
 def start_program(folder: Path, name: object, *arguments: object) -> subprocess.Popen[str]:
     """A program of Flower in a session of its own."""
-    from fedkg.deploy.flower.settings import flower_environment
+    from fedkg.deploy.flower.app_and_environment import flower_environment
 
     program = find_program(str(name))
     path = f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}"

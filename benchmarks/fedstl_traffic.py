@@ -37,8 +37,8 @@ from fedkg.federated.algorithms import ifca
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
+from fedkg.federated.temporal.client_property_mining import inferred
 from fedkg.federated.temporal.forecast_scores import Kept, judged
-from fedkg.federated.temporal.shared_samples import inferred
 from fedkg.models import Recurrent
 
 PAST, AHEAD = 120, 24

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from reporting.rows import Row, compare, without_peer
 
-from fedkg.deploy.flower.settings import flower_environment
+from fedkg.deploy.flower.app_and_environment import flower_environment
 
 SITES = ("graz", "linz", "wien")
 
@@ -106,7 +106,13 @@ def measure_ours(folder: Path, rounds: int, size: int) -> list[float]:
     import torch
 
     from fedkg.deploy.child_process import supervise
-    from fedkg.deploy.federation import KEYS, SOCKET, admit_site, create_federation, join_federation
+    from fedkg.deploy.federation_folders import (
+        KEYS,
+        SOCKET,
+        admit_site,
+        create_federation,
+        join_federation,
+    )
     from fedkg.deploy.flower.superlink import SuperLink
     from fedkg.deploy.flower.supernode import create_node, find_free_port
     from fedkg.deploy.flower.transport import FlowerTransport

@@ -34,7 +34,7 @@ from flower_rounds import CLIENT, PROJECT, SERVER, find_program, program, waitin
 from reporting.plant_federation import KERNELS, require_equal, run_here, write_job
 from reporting.rows import Row, compare, without_peer
 
-from fedkg.deploy.flower.settings import flower_environment
+from fedkg.deploy.flower.app_and_environment import flower_environment
 
 GIB = 1 << 30
 
@@ -133,7 +133,7 @@ def measure_ours(
     """Seconds of rounds and memory of the simulation, the same of `fedkg run`, and the number of
     equal figures.
     """
-    from fedkg.deploy.flower.simulation import create_simulation
+    from fedkg.deploy.flower.simulation_folder import create_simulation
     from fedkg.jobs.folder import RunFolder
 
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name:

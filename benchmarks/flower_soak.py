@@ -104,7 +104,7 @@ class Commands:
 @contextmanager
 def open_federation(folder: Path, rounds: int) -> Iterator[Commands]:
     """The running commands of a federation in a folder."""
-    from fedkg.deploy.federation import KEYS, admit_site, create_federation, join_federation
+    from fedkg.deploy.federation_folders import KEYS, admit_site, create_federation, join_federation
     from fedkg.deploy.flower.supernode import find_free_port
 
     job = write_job(folder, SITES, rounds, federation=CONTRACT)

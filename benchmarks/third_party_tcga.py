@@ -39,7 +39,7 @@ from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.initial_files import reopen_run
+from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.samples.site_summary import TEST
 from fedkg.jobs.training import deployed_models
 

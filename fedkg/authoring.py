@@ -374,7 +374,7 @@ def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_n
     """Draft a rule file from a sheet of limits, or from the table's own ranges. Raises
     TableError."""
     with needs_compiler("writing rules"):
-        from fedkg_compiler.authoring.draft import draft_rules
+        from fedkg_compiler.authoring.first_rule_file import draft_rules
 
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
 
@@ -511,7 +511,7 @@ def compile_for_rdf(
         CompileError: the rules, the shapes or the data are wrong.
     """
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.rdf_file_compilation import compile_for_rdf as compile_
+        from fedkg_compiler.rdf_data_tables import compile_for_rdf as compile_
 
         found = compile_([require_file(path) for path in rules], require_file(data))
     if any(item.severity == "error" for item in found.diagnostics):
@@ -563,7 +563,7 @@ def _validate_table(
         )
     with needs_compiler("validating tables"):
         from fedkg_compiler.frontends.shacl.table_results import RowViolation
-        from fedkg_compiler.table_validation import compile_shapes
+        from fedkg_compiler.shapes_compilation import compile_shapes
 
         found = compile_shapes([resolve_source(file) for file in shapes])
         if found.pack is None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from fedkg.learned_knowledge import Candidate, LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.graph.alignment.pair_alignment import Proposed
-    from fedkg_compiler.graph.catalog import Catalog
     from fedkg_compiler.graph.catalog_listing import EntryInfo
+    from fedkg_compiler.graph.ontology_catalog import Catalog
     from fedkg_compiler.graph.ontology_statistics import Report
     from fedkg_compiler.graph.reasoning_report import Reasoned
     from fedkg_compiler.graph.term_description import About
-    from fedkg_compiler.graph_queries import Answers, GraphInfo
+    from fedkg_compiler.graph_listing_and_query import Answers, GraphInfo
     from fedkg_compiler.learned.candidates import Proposal
 
 
@@ -42,7 +42,7 @@ def load_catalog() -> Catalog:
     be read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.graph.catalog import load_catalog
+        from fedkg_compiler.graph.ontology_catalog import load_catalog
 
         return load_catalog()
 
@@ -76,7 +76,7 @@ def add_ontology(
     Raises UsageError for a wrong name or checksum.
     """
     with needs_compiler("adding ontologies"):
-        from fedkg_compiler.graph.local_catalog import add_entry
+        from fedkg_compiler.graph.user_ontology_catalog import add_entry
 
         added, diagnostics = add_entry(name, source, sha256)
         return (None if added is None else asdict(added)), diagnostics
@@ -87,7 +87,7 @@ def remove_ontology(name: str) -> dict[str, str]:
     if the user never added it.
     """
     with needs_compiler("removing ontologies"):
-        from fedkg_compiler.graph.local_catalog import remove_entry
+        from fedkg_compiler.graph.user_ontology_catalog import remove_entry
 
         return asdict(remove_entry(name))
 
@@ -166,7 +166,7 @@ def list_graphs(
     Return None with the reasons after an error. Raises UsageError if a file does not exist.
     """
     with needs_compiler("listing graphs"):
-        from fedkg_compiler.graph_queries import list_graphs
+        from fedkg_compiler.graph_listing_and_query import list_graphs
 
         return list_graphs(_require_graphs(files), uses)
 
@@ -183,7 +183,7 @@ def query_graph(
         LimitError: the answer takes too much time or memory.
     """
     with needs_compiler("querying graphs"):
-        from fedkg_compiler.graph_queries import query_graph
+        from fedkg_compiler.graph_listing_and_query import query_graph
 
         return query_graph(query, _require_graphs(files), uses)
 
@@ -301,7 +301,7 @@ def require_statement(text: str, kind: str, name: str) -> None:
     Raises UsageError otherwise.
     """
     with needs_compiler("reviewing suggestions"):
-        from fedkg_compiler.learned.accepted import require_statement
+        from fedkg_compiler.learned.accepted_rule_file import require_statement
 
         require_statement(text, kind, name)
 
@@ -311,7 +311,7 @@ def format_accepted_rules(
 ) -> str:
     """A rule file with accepted candidates: each with its statement and its labelled evidence."""
     with needs_compiler("writing accepted suggestions"):
-        from fedkg_compiler.learned.accepted import format_accepted
+        from fedkg_compiler.learned.accepted_rule_file import format_accepted
 
         return format_accepted(accepted)
 

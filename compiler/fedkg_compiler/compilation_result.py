@@ -11,7 +11,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
-    from fedkg.pack.examples import RuleExample
+    from fedkg.pack.rule_example_trace import RuleExample
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Formula, Param, Placement, Role, RuleRecord, Slot, Source
 from fedkg.pack.causes import CauseRecord
-from fedkg.pack.examples import RuleExample
 from fedkg.pack.feasible_sets import KeptSet
-from fedkg.pack.inference_records import Inference
 from fedkg.pack.knowledge_models import KnowledgeModel
+from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.rule_example_trace import RuleExample
 from fedkg.units.header import header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 
 ColumnType = Literal["real", "boolean", "category", "score"]

@@ -21,7 +21,7 @@ from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.code_registry import CODES
-from fedkg_compiler.diagnostics.problems import Problems, TooManyErrors
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.declarations import (
     COMMAND_LINE,
@@ -30,15 +30,15 @@ from fedkg_compiler.frontends.fkg.binding.declarations import (
     gather_uses,
     in_scope,
 )
+from fedkg_compiler.frontends.fkg.binding.entity_ownership import (
+    check_client,
+    without_private_checksums,
+)
 from fedkg_compiler.frontends.fkg.binding.library import (
     LibraryFile,
     audible,
     library_files,
     settle_library,
-)
-from fedkg_compiler.frontends.fkg.binding.private_pack_scope import (
-    check_client,
-    without_private_checksums,
 )
 from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
@@ -547,8 +547,8 @@ def _load(
     book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
-    from fedkg_compiler.graph.graph_memory import take_graph
     from fedkg_compiler.graph.load import load_graph
+    from fedkg_compiler.graph.loaded_graph_cache import take_graph
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {
@@ -578,7 +578,7 @@ def _rule_terms(
         return None
     if not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
         return None
-    from fedkg_compiler.frontends.sparql.rule_terms import rule_terms
+    from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
 
     nodes = [
         node
@@ -818,7 +818,7 @@ def _bind_declarations(names: Names, sources: Sources, sheets: Sheets) -> Progra
     rows = [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
     program = Program(rows=tuple(rows))
     if names.infers:
-        from fedkg_compiler.frontends.fkg.binding.infer_statement import bind_infer
+        from fedkg_compiler.frontends.fkg.binding.parameter_inference_statement import bind_infer
 
         for infer in names.infers:
             program = program.joined_with(bind_infer(infer, sources, len(program.conditions)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedkg.limits import read_file
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.column_triples import (
+from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import (
     TermTriple,
     facts_of_column,
     facts_of_key,

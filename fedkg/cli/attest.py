@@ -29,6 +29,6 @@ def attest(
     """
     if any(find_spec(name) is None for name in ("torch", "yaml")):
         raise MissingExtra("reading run folders", "run")
-    from fedkg.deploy.attestation import attest as write
+    from fedkg.deploy.run_attestation import attest as write
 
     print_line(f"attested: {write(run, key)}")

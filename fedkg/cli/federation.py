@@ -70,7 +70,7 @@ def init(
       fedkg federation init job.yaml -o plants --address fed.example.org:9092
     """
     _require_extra()
-    from fedkg.deploy.federation import (
+    from fedkg.deploy.federation_folders import (
         INVITATIONS,
         KEYS,
         SIGNER,
@@ -79,7 +79,7 @@ def init(
     )
 
     if simulation:
-        from fedkg.deploy.flower.simulation import create_simulation
+        from fedkg.deploy.flower.simulation_folder import create_simulation
 
         if sites:
             raise UsageError(
@@ -113,7 +113,7 @@ def invite(
       fedkg federation invite plants graz
     """
     _require_extra()
-    from fedkg.deploy.federation import KEYS, SIGNER, compute_fingerprint, invite_site
+    from fedkg.deploy.federation_folders import KEYS, SIGNER, compute_fingerprint, invite_site
 
     path = invite_site(folder, name)
     signer = compute_fingerprint(folder / KEYS / SIGNER)
@@ -139,7 +139,7 @@ def admit(
       fedkg federation admit plants graz graz.pub
     """
     _require_extra()
-    from fedkg.deploy.federation import admit_site, compute_fingerprint
+    from fedkg.deploy.federation_folders import admit_site, compute_fingerprint
 
     admitted = admit_site(folder, name, key)
     missing = [site for site, known in admitted.sites.items() if not known]
@@ -164,7 +164,7 @@ def dismiss(
       fedkg federation dismiss plants graz --delete
     """
     _require_extra()
-    from fedkg.deploy.federation import dismiss_site
+    from fedkg.deploy.federation_folders import dismiss_site
 
     if delete:
         from fedkg.deploy.deletion import DELETIONS, delete_site
@@ -197,7 +197,7 @@ def bundle(
     """
     _require_extra()
     from fedkg.cli.output_files import check_output_path
-    from fedkg.deploy.bundle import write_bundle
+    from fedkg.deploy.offline_install_bundle import write_bundle
 
     check_output_path(path, "fedkg-offline.zip")
     packages = write_bundle(path, wheels=wheels)
@@ -237,7 +237,7 @@ def run_server(
     _require_extra()
     from fedkg.cli.progress import ProgressDisplay
     from fedkg.deploy.server_service import run_federation
-    from fedkg.operations.listeners import observe
+    from fedkg.operations.run_event_listeners import observe
 
     observation = create_observation(track, notify, metrics_port, metrics_address)
     with ProgressDisplay() as display, observe(observation, display) as listen:
@@ -395,7 +395,7 @@ def join(
       fedkg site join graz.zip --sites sites.yaml --fingerprint 91ab:...
     """
     _require_extra()
-    from fedkg.deploy.federation import KEYS, compute_fingerprint, join_federation
+    from fedkg.deploy.federation_folders import KEYS, compute_fingerprint, join_federation
 
     folder, site, signer = join_federation(
         invitation,
@@ -475,7 +475,7 @@ def confirm(folder: SiteFolder) -> None:
     Example:
       fedkg site confirm graz
     """
-    from fedkg.deploy.site_rules import confirm_rules
+    from fedkg.deploy.proposed_rule_confirmation import confirm_rules
 
     found = confirm_rules(folder)
     for line in found.difference:

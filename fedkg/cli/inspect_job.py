@@ -62,7 +62,7 @@ def _description(path: Path) -> dict[str, Any]:
     from fedkg.jobs.causes.job_file import is_causes_job, read_causes_job
     from fedkg.jobs.code_trust import list_imports
     from fedkg.jobs.folder import ENVIRONMENT, RunFolder
-    from fedkg.jobs.schema.endpoint_addresses import is_address
+    from fedkg.jobs.schema.endpoint_recognition import is_address
     from fedkg.jobs.schema.job_reader import parse_job, read_job
     from fedkg.jobs.sweep.stored_plan import is_sweep, read_plan
 

@@ -250,7 +250,7 @@ class _Monitor:
 
     def rates(self) -> dict[str, dict[str, Any]]:
         """By rule the counts, the rate, and the drift with a baseline. `Any`: JSON."""
-        from fedkg.evaluation.drift import measure_drift
+        from fedkg.evaluation.violation_rate_drift import measure_drift
 
         found = self.stream.rule_counts()
         for name, one in found.items():
@@ -263,7 +263,7 @@ class _Monitor:
         return found
 
     def _summary(self, event: str, began: float) -> dict[str, Any]:
-        from fedkg.evaluation.drift import METHOD
+        from fedkg.evaluation.violation_rate_drift import METHOD
 
         return {
             "event": event,
@@ -349,7 +349,7 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
     Raises:
         UsageError, JobError: it is neither, or damaged.
     """
-    from fedkg.evaluation.baseline_comparison import baseline_counts, load_baseline
+    from fedkg.evaluation.earlier_evaluation_comparison import baseline_counts, load_baseline
 
     if not path.is_dir():
         return baseline_counts(load_baseline(path), str(path))

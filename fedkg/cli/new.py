@@ -210,7 +210,7 @@ def _translate_requirements(
 def _compare_with_formulas(draft: FretDraft) -> dict[str, int]:
     """On how many random traces each rule differs from its published formula."""
     from fedkg import authoring
-    from fedkg.evaluation.rule_agreement import count_differing_traces
+    from fedkg.evaluation.random_trace_equivalence import count_differing_traces
 
     if not draft.formula_rules:
         return {}
@@ -224,7 +224,7 @@ def _compare_with_formulas(draft: FretDraft) -> dict[str, int]:
 
 
 def _describe_agreement(differing: int) -> str:
-    from fedkg.evaluation.rule_agreement import TRACES
+    from fedkg.evaluation.random_trace_equivalence import TRACES
 
     if not differing:
         return ", equals its formula"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fedkg.operations.listeners import Observation
+    from fedkg.operations.run_event_listeners import Observation
 
 Track = Annotated[
     str | None,
@@ -44,7 +44,7 @@ def create_observation(
     track: str | None, notify: Sequence[str] | None, port: int | None, address: str
 ) -> Observation:
     """What the options ask for."""
-    from fedkg.operations.listeners import Observation
+    from fedkg.operations.run_event_listeners import Observation
 
     return Observation(
         track=() if track is None else tuple(name.strip() for name in track.split(",")),

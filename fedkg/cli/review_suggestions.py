@@ -172,7 +172,7 @@ def _show(made: Iterable[Review]) -> None:
 
 
 def _warn_attested(folder: Path) -> None:
-    from fedkg.deploy.attestation import ATTESTATION
+    from fedkg.deploy.run_attestation import ATTESTATION
 
     if (folder / ATTESTATION).exists():
         print_note(

@@ -29,7 +29,7 @@ from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 if TYPE_CHECKING:
     from fedkg.jobs import Run
     from fedkg.jobs.sweep.sweep import Sweep
-    from fedkg.operations.listeners import Observation
+    from fedkg.operations.run_event_listeners import Observation
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """System errors for a full disk, an exceeded quota, or a file that is too large."""
@@ -281,7 +281,7 @@ def _run_or_resume(
     from fedkg.jobs import resume as resume_job
     from fedkg.jobs import run_job
     from fedkg.jobs.rank_protocol import broadcast_end, follow_rank_zero
-    from fedkg.operations.listeners import observe
+    from fedkg.operations.run_event_listeners import observe
 
     with joined() as ranks:
         if ranks is not None and ranks.rank > 0:
@@ -318,7 +318,7 @@ def _run_or_resume_sweep(
     from fedkg.cli.progress import ProgressDisplay
     from fedkg.jobs.sweep.grid import parse_axis, parse_seeds
     from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
-    from fedkg.operations.listeners import observe
+    from fedkg.operations.run_event_listeners import observe
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(

@@ -83,7 +83,7 @@ def _verify_signature(folder: Path, keys: list[Path], as_json: bool) -> None:
     problems, subject = [], ""
     try:
         if (folder / "environment.json").exists():
-            from fedkg.deploy.attestation import verify_attestation
+            from fedkg.deploy.run_attestation import verify_attestation
 
             subject = count(len(verify_attestation(folder, keys)["subject"]), "model")
         else:

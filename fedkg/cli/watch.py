@@ -17,7 +17,7 @@ from fedkg.errors import MissingExtra, UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from fedkg.operations.watch import FolderView
+    from fedkg.operations.run_follower import FolderView
 
 INTERVAL = 1.0
 """Seconds between two looks at the folder."""
@@ -43,7 +43,7 @@ def watch(
     """
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")
-    from fedkg.operations.watch import FolderView
+    from fedkg.operations.run_follower import FolderView
 
     with closing(FolderView(folder)) as watched:
         if once:

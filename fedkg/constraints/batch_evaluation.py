@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.torch_compat import being_traced
+from fedkg.constraints.applicable_samples import Pairs, Selection, Selector, runs
 from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
 from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.common_subterms import Values, with_values
@@ -26,13 +27,12 @@ from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.trace_alignment import Lined, Traces, again, line_up
 from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
-from fedkg.constraints.row_sample_pairs import Pairs, Selection, Selector, runs
 from fedkg.constraints.traced_temporal_rules import SinglePass
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
 if TYPE_CHECKING:
-    from fedkg.constraints.fused.batch import FusedBatch
+    from fedkg.constraints.fused.batch_loop_arguments import FusedBatch
     from fedkg.constraints.fused.call import Call
 
 
@@ -222,7 +222,7 @@ class BatchEvaluation:
 
     def _as_loops_see(self, traces: Traces | None) -> FusedBatch | None:
         if self.structure is None:
-            from fedkg.constraints.fused.batch import fused_batch
+            from fedkg.constraints.fused.batch_loop_arguments import fused_batch
 
             return fused_batch(self.inputs, self.outputs, self.met, traces)
         known = self.structure.places(traces is not None)

@@ -18,7 +18,7 @@ from fedkg.constraints.engine.trace_alignment import Traces
 
 if TYPE_CHECKING:
     from fedkg.constraints.fused.bank_program import Fused
-    from fedkg.constraints.fused.batch import FusedBatch, Places
+    from fedkg.constraints.fused.batch_loop_arguments import FusedBatch, Places
     from fedkg.constraints.fused.call import Call
 
 
@@ -68,7 +68,7 @@ class BatchStructure:
     def places(self, temporal: bool) -> Places | None:
         """The samples as loops read them; None if no loops exist for them."""
         if temporal not in self.kept:
-            from fedkg.constraints.fused.batch import fused_places
+            from fedkg.constraints.fused.batch_loop_arguments import fused_places
 
             with torch.inference_mode(mode=False):  # what is kept serves training too
                 self.kept[temporal] = fused_places(

@@ -23,9 +23,8 @@ from fedkg._internal.notebook_html import notebook_html
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.binding.batch import Batch, read_batch
-from fedkg.constraints.binding.horizon import check_horizons, horizons
+from fedkg.constraints.binding.batch_scale_check import check_probabilities, check_units, not_finite
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
-from fedkg.constraints.binding.model_answers import Model, ask, shaped
 from fedkg.constraints.binding.model_run_inputs import (
     Keys,
     Previous,
@@ -35,8 +34,8 @@ from fedkg.constraints.binding.model_run_inputs import (
     model_inputs,
     why_inactive,
 )
+from fedkg.constraints.binding.model_run_outputs import Model, ask, shaped
 from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
-from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
 from fedkg.constraints.binding.rule_input_values import (
     computing_dtype,
     input_numbers,
@@ -44,13 +43,14 @@ from fedkg.constraints.binding.rule_input_values import (
     wiring,
 )
 from fedkg.constraints.binding.tensor_arguments import batch_of, check_floating, weights_of
+from fedkg.constraints.binding.window_length_check import check_horizons, horizons
+from fedkg.constraints.compiled_loop_threshold import LoopUse
 from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.device_constants import lift
-from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
-from fedkg.constraints.loop_use import LoopUse
-from fedkg.constraints.module_registry import number_of
+from fedkg.constraints.engine.tensor_materialisation import materialise
+from fedkg.constraints.module_handles import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.rules_across_rows import add_table_verdicts

@@ -28,7 +28,7 @@ from fedkg.constraints.binding.rule_input_values import output_numbers, percent,
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.trace_alignment import Traces
 from fedkg.constraints.kernel_tensor_checks import is_near
-from fedkg.kernels.address_checks import address
+from fedkg.kernels.memory_bounds_checks import address
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule

@@ -23,7 +23,7 @@ from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg._internal.torch_compat import trace_without_python
 from fedkg.constraints.binding.rule_input_values import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
-from fedkg.constraints.module_registry import registered_module
+from fedkg.constraints.module_handles import registered_module
 from fedkg.constraints.report import ConstraintReport
 
 V = TypeVar("V")

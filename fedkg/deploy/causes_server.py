@@ -18,18 +18,14 @@ import torch
 from numpy.typing import NDArray
 
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import read_answer
-from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
+from fedkg.deploy.preparation_messages import read_answer
+from fedkg.deploy.site_state_versions import NO_RECEIPT, is_receipt
 from fedkg.errors import FederationError, Stopped
 from fedkg.granger.epoch_messages import Estimates, Progress, known_to_server
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series
-from fedkg.jobs.causes.discovery import discover_in_states, learn_by_messages, merge_losses
-from fedkg.jobs.causes.job_file import CausesJob
-from fedkg.jobs.causes.measurements import Measurements, describe_changes, training_steps
-from fedkg.jobs.causes.run import CausesRun, read_causes_folder, write_causes_folder
-from fedkg.jobs.causes.site_measurements import (
+from fedkg.jobs.causes.aligned_site_tables import (
     SiteClock,
     count_steps,
     describe_alignment,
@@ -37,11 +33,15 @@ from fedkg.jobs.causes.site_measurements import (
     find_step,
     merge_units,
 )
+from fedkg.jobs.causes.discovery import discover_in_states, learn_by_messages, merge_losses
+from fedkg.jobs.causes.job_file import CausesJob
+from fedkg.jobs.causes.measurements import Measurements, describe_changes, training_steps
+from fedkg.jobs.causes.run import CausesRun, read_causes_folder, write_causes_folder
 from fedkg.jobs.folder import JOB, RunFolder
 from fedkg.pack.causes import prior
 
 if TYPE_CHECKING:
-    from fedkg.deploy.job_files import JobFiles
+    from fedkg.deploy.federation_job_and_pack import JobFiles
     from fedkg.deploy.server import AskedSites
 
 F64 = NDArray[np.float64]

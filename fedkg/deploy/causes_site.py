@@ -16,18 +16,14 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from fedkg.deploy.federation import STATE
+from fedkg.deploy.federation_folders import STATE
 from fedkg.deploy.message import Message
-from fedkg.deploy.private_rows import PrivateRows, is_receipt
 from fedkg.deploy.site import SiteAnswers, require_equal
+from fedkg.deploy.site_state_versions import PrivateRows, is_receipt
 from fedkg.deploy.site_training import receipt_of
 from fedkg.granger.epoch_messages import ClientEpochs, estimate
 from fedkg.granger.kalman import Client, estimated
-from fedkg.jobs.causes.discovery import fit_clients
-from fedkg.jobs.causes.job_file import CausesJob
-from fedkg.jobs.causes.learning import rates_of
-from fedkg.jobs.causes.measurements import Measurements, align_measurements
-from fedkg.jobs.causes.site_measurements import (
+from fedkg.jobs.causes.aligned_site_tables import (
     SiteMeasurements,
     SiteSeries,
     add_units,
@@ -36,6 +32,10 @@ from fedkg.jobs.causes.site_measurements import (
     list_units,
     read_series,
 )
+from fedkg.jobs.causes.discovery import fit_clients
+from fedkg.jobs.causes.job_file import CausesJob
+from fedkg.jobs.causes.learning import rates_of
+from fedkg.jobs.causes.measurements import Measurements, align_measurements
 from fedkg.pack import DataContract
 from fedkg.sites import load_sites
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.federation import CHANGE, INVITATIONS, RUN, dismiss_site, read_json, write_json
+from fedkg.deploy.federation_folders import (
+    CHANGE,
+    INVITATIONS,
+    RUN,
+    dismiss_site,
+    read_json,
+    write_json,
+)
 from fedkg.deploy.server_service import is_running, read_status, save_status
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS

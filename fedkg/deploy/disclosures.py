@@ -25,9 +25,9 @@ from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import Offer, Setting
 from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty
-from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.train import initial_state
 from fedkg.models.model_protocols import Params
 

@@ -26,8 +26,8 @@ from fedkg.deploy.disclosures import (
     request_tensors,
 )
 from fedkg.deploy.message import Message
-from fedkg.deploy.private_rows import NO_RECEIPT, is_receipt
 from fedkg.deploy.secure_aggregation import LARGEST_NUMBER, aggregate_securely, default_threshold
+from fedkg.deploy.site_state_versions import NO_RECEIPT, is_receipt
 from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.executors.protocol import Updates, Work

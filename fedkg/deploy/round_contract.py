@@ -15,13 +15,13 @@ from fedkg.deploy.message import REQUEST, ROUND_KINDS, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
+from fedkg.exclusion_reasons import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_check import check
 from fedkg.federated.randomness import cohort_order
 from fedkg.federated.server.sampling import OverSampling, UniformSampling
 from fedkg.federated.settings import Settings
 from fedkg.jobs.schema.federation_section import RoundContract
-from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 
 __all__ = ["ContractTransport", "RoundContract", "apply_contract", "wait_for_sites"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
     INVITATIONS,
@@ -31,14 +31,14 @@ from fedkg.deploy.federation import (
     write_invitation,
     write_json,
 )
-from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
-from fedkg.deploy.site_rules import describe_difference
+from fedkg.deploy.proposed_rule_confirmation import describe_difference
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, JobError, UsageError
 from fedkg.jobs.folder import PACK as RUN_PACK
 from fedkg.jobs.folder import RULE_CHANGES, RunFolder
-from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.source_tables import feature_headers
 from fedkg.pack import Pack, load, pack_bytes
 

@@ -19,10 +19,10 @@ from typing_extensions import override
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import SAMPLES, START
-from fedkg.deploy.federation import FEDERATION, RUN
-from fedkg.deploy.job_files import PACK_FIELD, JobFiles, sites_score
+from fedkg.deploy.federation_folders import FEDERATION, RUN
+from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, sites_score
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import (
+from fedkg.deploy.preparation_messages import (
     Found,
     control_of,
     counts_of,
@@ -52,16 +52,17 @@ from fedkg.deploy.rule_change import (
 )
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.exclusion_reasons import NOT_NEEDED
 from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
+from fedkg.federated.temporal.client_property_mining import Inferred, of_shared
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
 from fedkg.federated.temporal.properties import unknown_properties
-from fedkg.federated.temporal.shared_samples import Inferred, of_shared
 from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import RulesChange, Run, resume, start_run
 from fedkg.jobs.samples.experiment import Experiment
@@ -83,7 +84,6 @@ from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.limits import parse_json
 from fedkg.models import Params
 from fedkg.pack import Pack
-from fedkg.update_exclusion import NOT_NEEDED
 
 NOTE_S = 1.0
 """Seconds in which a site can receive a note of the server."""

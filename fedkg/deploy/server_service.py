@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.child_process import is_alive, stop_on_sigterm
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
     FEDERATION,
@@ -216,12 +216,12 @@ def run_federation(
             help=f"`fedkg server run {folder} --without {','.join([*without, *gone])}` trains "
             "without from the first round on; or invite and admit the site again",
         )
-    from fedkg.deploy.flower.settings import LOGS, flower_environment
+    from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
 
     os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
+    from fedkg.deploy.federation_job_and_pack import JobFiles
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
-    from fedkg.deploy.job_files import JobFiles
     from fedkg.deploy.server import read_site_names, run_folder, run_server
     from fedkg.jobs.events import ignore_event
 
@@ -331,7 +331,7 @@ def describe_run(folder: Path) -> dict[str, Any] | None:
     """The finished rounds and figures of the run, as `fedkg status` shows them; None before it, and
     for a causal discovery, which has none.
     """
-    from fedkg.deploy.job_files import JobFiles
+    from fedkg.deploy.federation_job_and_pack import JobFiles
     from fedkg.jobs.sweep.run_status import read_status as read_run
 
     run = folder / read_status(folder).run

@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
-from fedkg.deploy.federation import INVITATION, PACK, STATE, load_site, require_trusted_code
-from fedkg.deploy.job_files import PACK_FIELD, JobFiles, own_settings
+from fedkg.deploy.federation_folders import INVITATION, PACK, STATE, load_site, require_trusted_code
+from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, request_digest
-from fedkg.deploy.preparation import (
+from fedkg.deploy.preparation_messages import (
     check_fields,
     control_parts,
     evaluation_parts,
@@ -32,14 +32,15 @@ from fedkg.deploy.preparation import (
     summary_parts,
     table_of_server_rows,
 )
-from fedkg.deploy.site_rules import find_accepted, find_proposed, receive_rules
+from fedkg.deploy.proposed_rule_confirmation import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
-from fedkg.federated.temporal.shared_samples import Inferred
+from fedkg.exclusion_reasons import UNCONFIRMED
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import set_distance_row
-from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.samples.experiment import Experiment, frames_by_site, target_of
 from fedkg.jobs.samples.job_tables import (
     SERVER_NAME,
@@ -65,7 +66,6 @@ from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.limits import parse_json
 from fedkg.models import Params
-from fedkg.update_exclusion import UNCONFIRMED
 
 PREPARATION = "preparation.safetensors"
 """The server's last preparation, in the state of the site: a site process that starts again

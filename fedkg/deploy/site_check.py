@@ -17,25 +17,30 @@ import torch
 from fedkg._internal.threads import library_threads
 from fedkg.deploy.causes_site import CausesSite, JoinedClient
 from fedkg.deploy.disclosures import Disclosure, list_disclosures
-from fedkg.deploy.federation import SITE
-from fedkg.deploy.job_files import own_settings, sites_score
+from fedkg.deploy.federation_folders import SITE
+from fedkg.deploy.federation_job_and_pack import own_settings, sites_score
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import check_fields, list_sent, server_rows_of_table, summary_parts
-from fedkg.deploy.private_rows import NO_RECEIPT
+from fedkg.deploy.preparation_messages import (
+    check_fields,
+    list_sent,
+    server_rows_of_table,
+    summary_parts,
+)
 from fedkg.deploy.site import JoinedSite, SiteAnswers
+from fedkg.deploy.site_state_versions import NO_RECEIPT
 from fedkg.errors import FedkgError
 from fedkg.federated import initial_state
 from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
+from fedkg.jobs.causes.aligned_site_tables import count_differences, count_steps, find_step
 from fedkg.jobs.causes.measurements import training_steps
-from fedkg.jobs.causes.site_measurements import count_differences, count_steps, find_step
 from fedkg.jobs.samples.job_tables import TablePart
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
-from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.kernels.compiled_loop_policy import loops_in_round
 from fedkg.sites import load_sites, read_site
 
 MEASURED_STEPS = 5

@@ -6,7 +6,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     CA,
     INVITATION,
     load_federation,

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from fedkg.errors import FederationError, FedkgError
-from fedkg.update_exclusion import NO_ANSWER, NO_PROCESS
+from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
 """Largest request or answer; a model of this size needs another transport."""

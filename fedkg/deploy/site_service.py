@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
-from fedkg import update_exclusion
+from fedkg import exclusion_reasons
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
     LEFT,
@@ -23,7 +23,7 @@ from fedkg.deploy.federation import (
     load_site,
     verify_invitation,
 )
-from fedkg.deploy.flower.settings import LOGS
+from fedkg.deploy.flower.app_and_environment import LOGS
 from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
 from fedkg.deploy.site_status import STATUS, ActivityLog
 from fedkg.errors import FederationError, UsageError
@@ -147,7 +147,7 @@ def leave_federation(
 
 def describe_departure(site: str) -> str:
     """The start of the error with which a site answers after it has left."""
-    return f"site {site} {update_exclusion.LEFT}"
+    return f"site {site} {exclusion_reasons.LEFT}"
 
 
 def _require_member(folder: Path, name: str) -> None:
@@ -168,7 +168,7 @@ def _guard(
             asks = f" {ASKS_FOR_DELETION}" if (folder / LEFT).read_text() == DELETE else ""
             raise FederationError(describe_departure(name) + asks)
         if (folder / PAUSED).exists():
-            raise FederationError(f"site {name} {update_exclusion.PAUSED}")
+            raise FederationError(f"site {name} {exclusion_reasons.PAUSED}")
         return handle(request)
 
     return answer

@@ -13,10 +13,10 @@ from typing import Any
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg._internal.safe_text import escape_hidden
-from fedkg.deploy.federation import LEFT, PAUSED, SOCKET, load_site
+from fedkg.deploy.federation_folders import LEFT, PAUSED, SOCKET, load_site
 from fedkg.deploy.message import read_head
+from fedkg.deploy.proposed_rule_confirmation import ProposedRules, list_proposed
 from fedkg.deploy.site_process import is_served
-from fedkg.deploy.site_rules import ProposedRules, list_proposed
 from fedkg.errors import FederationError, FedkgError
 from fedkg.limits import parse_json, read_file
 

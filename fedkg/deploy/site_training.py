@@ -26,9 +26,9 @@ from fedkg.deploy.disclosures import (
     request_tensors,
 )
 from fedkg.deploy.message import Message
-from fedkg.deploy.noisy_releases import NoisyReleases
-from fedkg.deploy.private_rows import PrivateRows, is_receipt
+from fedkg.deploy.noisy_release_ledger import NoisyReleases
 from fedkg.deploy.secure_aggregation import SECURE, SecureSite
+from fedkg.deploy.site_state_versions import PrivateRows, is_receipt
 from fedkg.errors import FederationError, JobError
 from fedkg.federated.client.outgoing_updates import make_outgoing, score_own_models
 from fedkg.federated.client_state_store import ClientRows, FewRows
@@ -39,7 +39,7 @@ from fedkg.federated.round_steps import Offer, Outcome, Setting, StartPoint, Sta
 from fedkg.federated.server import guard
 from fedkg.federated.state import ServerState, align
 from fedkg.federated.train import AT_SITES, initial_state
-from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.kernels.compiled_loop_policy import loops_in_round
 from fedkg.models.model_protocols import Params
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from fedkg.deploy.message import Message
 from fedkg.deploy.site_process import ask, is_served
 from fedkg.errors import FederationError, FedkgError
-from fedkg.update_exclusion import UNANSWERED
+from fedkg.exclusion_reasons import UNANSWERED
 
 SiteHandler = Callable[[bytes], bytes]
 """Answers one request of the server at a site; both are the bytes of a `Message`."""

@@ -1,6 +1,6 @@
 """Rules over tables: what holds, what does not, where it is worst. Needs numpy alone."""
 
-from fedkg.evaluation.baseline_comparison import (
+from fedkg.evaluation.earlier_evaluation_comparison import (
     Change,
     Comparison,
     compare,

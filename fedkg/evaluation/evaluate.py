@@ -41,7 +41,7 @@ from fedkg.evaluation.table_readings import (
     strangers_notes,
     table_values,
 )
-from fedkg.evaluation.table_timing import (
+from fedkg.evaluation.table_time_steps import (
     Ends,
     Gaps,
     doubled,

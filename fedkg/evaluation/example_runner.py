@@ -17,8 +17,8 @@ from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation.result import least_margin
 from fedkg.evaluation.table_readings import Readings
 from fedkg.pack.bank import reads
-from fedkg.pack.examples import RuleExample
 from fedkg.pack.formulas import TermPart, everywhere, reach
+from fedkg.pack.rule_example_trace import RuleExample
 
 NAMED = 3
 """At most this number of columns without a value is named."""

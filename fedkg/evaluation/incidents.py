@@ -37,7 +37,7 @@ from fedkg.evaluation.row_explanation import (
     unit_suffix,
 )
 from fedkg.evaluation.table_readings import table_values
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.evaluation.violating_window_row import row_at_fault
 from fedkg.pack import (
     And,

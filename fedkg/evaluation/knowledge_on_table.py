@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.evaluation.category_codes import class_places, foreign_classes
 from fedkg.evaluation.table_readings import Readings
-from fedkg.evaluation.table_timing import whole_traces
+from fedkg.evaluation.table_time_steps import whole_traces
 from fedkg.knowledge import Agreement, agreement
 from fedkg.pack import Compare, Pack, is_temporal
 from fedkg.pack.bank import reads

@@ -28,7 +28,7 @@ from fedkg._internal.notebook_html import notebook_html
 from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.errors import MissingExtra
 from fedkg.evaluation.table_readings import Readings
-from fedkg.knowledge.knowledge_model_agreement import Agreement
+from fedkg.knowledge.knowledge_data_agreement import Agreement
 from fedkg.pack import Bank, Pack
 
 if TYPE_CHECKING:

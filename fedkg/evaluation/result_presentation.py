@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedkg.evaluation.baseline_comparison import Comparison
+from fedkg.evaluation.earlier_evaluation_comparison import Comparison
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 from fedkg.evaluation.row_explanation import PURE_NUMBERS
 

@@ -30,7 +30,7 @@ from fedkg.evaluation.evaluate import (
 )
 from fedkg.evaluation.result import Cases, rate
 from fedkg.evaluation.table_readings import Readings, table_values
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Bank, Formula, Pack, is_temporal
 from fedkg.pack.formulas import ROWS, everywhere, reach
 from fedkg.tables import Cells, Table, is_unknown

@@ -20,7 +20,7 @@ from fedkg._internal.name_matching import nearest_header
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation.category_codes import codes, foreign_classes, list_some, one_hot, truths
-from fedkg.evaluation.table_timing import steps_before, table_timing
+from fedkg.evaluation.table_time_steps import steps_before, table_timing
 from fedkg.pack import Column, DataContract, Pack, View
 from fedkg.tables import Table, is_unknown
 

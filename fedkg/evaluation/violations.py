@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation.table_readings import Readings, table_values
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Bank, Compare, Known, Pack, Param, Slot, is_temporal
 from fedkg.tables import Table
 

@@ -17,7 +17,7 @@ from fedkg.export.model import require_enforceable, write_model
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.initial_files import reopen_run
+from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig

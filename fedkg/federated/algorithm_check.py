@@ -21,15 +21,15 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.pcfedavg.block_steps import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.privacy.update_noise import NoPrivacy
 from fedkg.federated.round_steps import AggregationRule, KnownTerm, LocalUpdate, NothingAfter
-from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.optimisers import AddUpdate
+from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
+from fedkg.federated.temporal.algorithm_mined_properties import used_properties
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
-from fedkg.federated.temporal.property_exclusion import PropertyExclusion
-from fedkg.federated.temporal.used_properties import used_properties
+from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 
 
 def check(

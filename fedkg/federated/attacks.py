@@ -19,8 +19,8 @@ from torch import Tensor
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks, count_attackers
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CoxLoss, CrossEntropy
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.client_state_store import equal_rows
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.randomness import ATTACK, cohort
 from fedkg.federated.server.scoring import ScoreOptions, kept_share
 from fedkg.models.model_protocols import Model, Params

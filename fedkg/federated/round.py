@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError, TooFewClients
+from fedkg.exclusion_reasons import is_unusable
 from fedkg.federated.client import wire_precision
 from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
@@ -25,16 +26,16 @@ from fedkg.federated.client.outgoing_updates import (
     updated_models,
 )
 from fedkg.federated.client.start_points import GlobalStart
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.client_state_store import ClientRows, changed
 from fedkg.federated.executors.join_update_stacks import by_client, join_small_stacks
 from fedkg.federated.executors.protocol import Executor, Updates, Work, round_context
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import OfClients, RoundContext, with_context
 from fedkg.federated.server import guard
-from fedkg.federated.server.answer_exclusion import AnswerExclusion
+from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
@@ -42,7 +43,6 @@ from fedkg.federated.state import ServerState
 from fedkg.federated.theory.estimators import divergence
 from fedkg.models.model_protocols import Params, running_statistics
 from fedkg.models.random_streams import root
-from fedkg.update_exclusion import is_unusable
 from fedkg.violation_rate_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"

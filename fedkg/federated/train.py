@@ -30,7 +30,7 @@ from fedkg.federated.round import run_round, skip_round
 from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
-from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.kernels.compiled_loop_policy import loops_in_round
 from fedkg.models.model_protocols import Params, running_statistics
 
 AT_SITES = Choice(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 
 F64 = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
-from fedkg._internal.own_code import load_object
+from fedkg._internal.user_code import load_object
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
 from fedkg.federated.algorithms import pcfedavg
@@ -30,15 +30,15 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
-from fedkg.federated.server.answer_exclusion import AnswerExclusion
 from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
+from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import BySamples, ByScore, ByValidity
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
-from fedkg.federated.temporal.property_exclusion import PropertyExclusion
-from fedkg.federated.temporal.shared_samples import Inferred
+from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as schema
 from fedkg.jobs.schema.job import Scoring

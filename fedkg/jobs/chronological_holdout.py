@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.binding.horizon import horizons
+from fedkg.constraints.binding.window_length_check import horizons
 from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data import Frame
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Bank, Pack, is_temporal
 
 Index = NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedkg.errors import UsageError
 from fedkg.jobs.file_damage import require_intact
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
-from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.endpoint_recognition import is_address
 from fedkg.learned_knowledge import (
     LearnedKnowledge,
     MinedNumber,

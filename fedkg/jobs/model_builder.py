@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fedkg._internal.own_code import load_object
+from fedkg._internal.user_code import load_object
 from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as schema
 from fedkg.models import (

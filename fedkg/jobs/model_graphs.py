@@ -15,7 +15,7 @@ import torch
 from fedkg.authoring import is_graph
 from fedkg.errors import JobError
 from fedkg.graphs import NodeTable, load_node_table
-from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.endpoint_recognition import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.models.graph_convolution import KnowledgeGraph

@@ -28,10 +28,10 @@ from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import TRIALS, RunFolder
-from fedkg.jobs.initial_files import reopen_run
+from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.job_tables import TablePart, table_samples
+from fedkg.jobs.samples.model_inputs import ModelInputs
 from fedkg.jobs.samples.rules_on_samples import SampleRules, tally_forecasts
 from fedkg.jobs.samples.sample_preparation import SamplePart, Samples, cut_windows, join_samples
 from fedkg.jobs.samples.site_summary import TEST

@@ -13,8 +13,8 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Listener, ignore_event
 from fedkg.jobs.folder import CSV_FIELDS, TRIALS, RunFolder, next_free_folder
-from fedkg.jobs.initial_files import describe_environment
 from fedkg.jobs.job_privacy import has_system_noise
+from fedkg.jobs.run_initial_files import describe_environment
 from fedkg.jobs.runner import repeat_run
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.sweep.stored_plan import is_sweep

@@ -28,10 +28,8 @@ from fedkg.jobs.comparison.privacy_noise_diagnosis import explain_lost_training,
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
 from fedkg.jobs.comparison.site_spread import describe_local_training
 from fedkg.jobs.comparison.summary import Result, compare_trials, describe_comparison
-from fedkg.jobs.deployed_models import DeployedModels
-from fedkg.jobs.endpoint_records import record_endpoints
+from fedkg.jobs.endpoint_fetch_log import record_endpoints
 from fedkg.jobs.events import Event, EventLog, Listener, ignore_event
-from fedkg.jobs.exclusions import EXCLUSIONS, ExclusionTable
 from fedkg.jobs.executor_description import format_executor_note
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
@@ -49,15 +47,18 @@ from fedkg.jobs.folder import (
 )
 from fedkg.jobs.folder_repair import Recovery, recover
 from fedkg.jobs.forecast_satisfaction_text import describe_forecasts
-from fedkg.jobs.initial_files import reject_changed_job, reopen_run, write_initial_files
 from fedkg.jobs.job_privacy import has_system_noise, privacy_rows
 from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
+from fedkg.jobs.round_exclusion_table import EXCLUSIONS, ExclusionTable
+from fedkg.jobs.round_verdict_counts import VerdictCounts
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_only_baseline import as_json, describe_rules_alone
+from fedkg.jobs.run_initial_files import reject_changed_job, reopen_run, write_initial_files
 from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
+from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.theory import compute_theory
 from fedkg.jobs.theory_observer import TheoryObserver
@@ -70,7 +71,6 @@ from fedkg.jobs.training import (
 )
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
-from fedkg.jobs.verdict_counts import VerdictCounts
 from fedkg.models import Params
 from fedkg.pack import Pack
 

@@ -24,7 +24,7 @@ from fedkg.evaluation.incidents import find_incidents
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts
-from fedkg.jobs.samples.knowledge_inputs import category_codes
+from fedkg.jobs.samples.knowledge_feature_columns import category_codes
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.unevaluated_rules import NO_ROW, NO_ROWS

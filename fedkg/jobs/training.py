@@ -36,15 +36,15 @@ from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.problem import pool
 from fedkg.federated.round_steps import Term
 from fedkg.federated.settings import MIB, Own
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
-from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.jobs.algorithm_builder import build_algorithm
-from fedkg.jobs.deployed_models import DeployedModels
 from fedkg.jobs.folder import NOTE_SEPARATOR
 from fedkg.jobs.hard_rule_answers import HardRules
 from fedkg.jobs.job_privacy import protect_algorithm, trial_seed
 from fedkg.jobs.model_builder import head_parameters
 from fedkg.jobs.schema.job import Job
+from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.models import Model
 from fedkg.pack import Pack

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.kernels.compile_lock import is_locked, only_one
-from fedkg.kernels.compiled_loops import can_compile_loops, checks_bounds
+from fedkg.kernels.compiled_loop_policy import can_compile_loops, checks_bounds
 
 Function = Callable[..., Any]
 

@@ -23,7 +23,7 @@ import numba
 from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
 
-from fedkg.kernels.compiled_loops import checks_bounds
+from fedkg.kernels.compiled_loop_policy import checks_bounds
 
 R = TypeVar("R")
 

@@ -2,7 +2,7 @@
 sample."""
 
 from fedkg.knowledge.allowed_answers import allowed_classes, allowed_interval
-from fedkg.knowledge.knowledge_model_agreement import Agreement, agreement
+from fedkg.knowledge.knowledge_data_agreement import Agreement, agreement
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.target_bins import (
     bin_centres,

@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fedkg._internal.torch_compat import being_traced
+from fedkg.constraints.binding.batch_scale_check import check_units
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.model_run_inputs import Keys, Previous
-from fedkg.constraints.binding.plausible import check_units
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import KnowledgeError
 from fedkg.knowledge.allowed_answers import allowed_classes_from, allowed_interval_from
 from fedkg.knowledge.clause_conditions import ConditionVerdict, Float, term_bank
-from fedkg.knowledge.graph_knowledge import (
+from fedkg.knowledge.exportable_knowledge_evaluation import (
     GraphConditions,
     Place,
     allowed_in_graph,

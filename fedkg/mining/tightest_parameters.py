@@ -27,10 +27,10 @@ from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
-from fedkg.mining.formula_operations import Numbers
-from fedkg.mining.formula_program import Lowering, NoProgram
+from fedkg.mining.formula_lowering import Lowering, NoProgram
+from fedkg.mining.formula_opcodes import Numbers
 from fedkg.mining.level_selection import Pick, least
 from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
 from fedkg.mining.parameter_levels import (
@@ -52,7 +52,7 @@ from fedkg.mining.trace_channels import (
 )
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
-from fedkg.pack.inference_records import Inference, MinedParameter
+from fedkg.pack.parameter_inference_records import Inference, MinedParameter
 
 LOOSEST = 1e200
 """Larger than every number of data: a parameter with this value satisfies, or violates, its
@@ -685,7 +685,7 @@ class _Search:
         target: int | None,
     ) -> Numbers:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
-        from fedkg.kernels.formula_kernel import first_numbers
+        from fedkg.kernels.formula_program_loop import first_numbers
 
         skeleton, samples = self.given.formula, self.given.shape[1]
         filled = self._filled().numpy()

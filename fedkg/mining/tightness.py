@@ -18,14 +18,14 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.evaluation_inputs import Reading, Steps
-from fedkg.constraints.engine.temporal_member_formulas import steps_of, windows_of
-from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
+from fedkg.constraints.engine.temporal_and_member_formulas import steps_of, windows_of
+from fedkg.constraints.engine.window_operators import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
 from fedkg.mining.mining_arguments import check_inference, check_traces
 from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
-from fedkg.pack.inference_records import Inference
+from fedkg.pack.parameter_inference_records import Inference
 
 WIDTH = 0.01
 """Strength of the preference for wide windows of always and until, and for narrow windows of

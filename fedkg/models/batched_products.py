@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedkg.kernels.compiled_loops import uses_loops
+from fedkg.kernels.compiled_loop_policy import uses_loops
 from fedkg.models.layers import dense
 
 

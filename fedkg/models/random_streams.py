@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.normal_series import LOGARITHM, TURN
+from fedkg._internal.box_muller_series_lengths import LOGARITHM, TURN
 
 _WRAP = 1 << 64
 

@@ -35,7 +35,7 @@ from fedkg.operations.live_page import (
     stylesheet,
 )
 from fedkg.operations.live_view import describe_folder
-from fedkg.operations.watch import FolderView
+from fedkg.operations.run_follower import FolderView
 
 if TYPE_CHECKING:
     from fedkg.jobs.suggestion_reviews import Review

@@ -12,7 +12,7 @@ from fedkg.violation_rate_zones import describe_rate
 
 if TYPE_CHECKING:
     from fedkg.jobs.events import Values
-    from fedkg.operations.watch import FolderView, RunView, SiteView
+    from fedkg.operations.run_follower import FolderView, RunView, SiteView
 
 LEFT_ALIGNED = frozenset({"run", "training", "site", "rule", "reason"})
 """Headers of columns with texts; the others hold numbers."""

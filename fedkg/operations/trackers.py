@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from torch.utils.tensorboard import SummaryWriter
 
-    from fedkg.operations.listeners import Receiver
+    from fedkg.operations.run_event_listeners import Receiver
 
 FLUSH_SECONDS = 5
 """Seconds until a figure is on disk for TensorBoard."""

@@ -39,7 +39,6 @@ from fedkg.pack.formulas import (
     used_params,
     used_slots,
 )
-from fedkg.pack.inference_records import Inference, MinedParameter
 from fedkg.pack.manifest import (
     FORMAT,
     SECTIONS,
@@ -52,6 +51,7 @@ from fedkg.pack.manifest import (
     Source,
 )
 from fedkg.pack.pack import Pack
+from fedkg.pack.parameter_inference_records import Inference, MinedParameter
 
 __all__ = [
     "FORMAT",

@@ -89,10 +89,11 @@ from fedkg.pack.formula_writer_protocol import (
     number_text,
 )
 from fedkg.pack.numeric import intervals
+from fedkg.pack.numeric.evaluation_context import Scope
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.numeric.members import at_least, reduce_members
 from fedkg.pack.numeric.reproducible_powers import is_multiplication, multiplied
-from fedkg.pack.numeric.scope import Scope
+from fedkg.pack.numeric.temporal_operators import initially, temporal, until
 from fedkg.pack.numeric.three_valued_logic import (
     Float,
     Verdict,
@@ -102,7 +103,6 @@ from fedkg.pack.numeric.three_valued_logic import (
     opposite,
 )
 from fedkg.pack.numeric.window_values import over_steps, since_event
-from fedkg.pack.numeric.windows import initially, temporal, until
 
 if TYPE_CHECKING:
     from fedkg.pack.contract import Column

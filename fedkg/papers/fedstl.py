@@ -19,7 +19,7 @@ import torch
 import fedkg
 from fedkg.federated import Clients, Problem, Settings, SquaredError, train
 from fedkg.federated.algorithms.fedstl import fedstl
-from fedkg.federated.temporal.shared_samples import inferred
+from fedkg.federated.temporal.client_property_mining import inferred
 from fedkg.mining import mine
 from fedkg.models import Recurrent
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, SweepResults

@@ -15,7 +15,7 @@ from typing_extensions import override
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg._internal.value_description import describe_value
 from fedkg.errors import SetError
-from fedkg.projection.polytope_intersection import common_polytope
+from fedkg.projection.intersection_polytope_construction import common_polytope
 from fedkg.projection.projection_set import ProjectionSet
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 from fedkg.kernels.polytopes.polytope_sparsity import Shared, shared_rows
 
 RIDGE = 1e-12

@@ -11,7 +11,7 @@ from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.trial_groups import Setting, mean
-from fedkg.report.zone_advice import is_trained_on_rules, result_zone
+from fedkg.report.violation_zone_advice import is_trained_on_rules, result_zone
 from fedkg.violation_rate_zones import classify_rate, describe_rate
 
 

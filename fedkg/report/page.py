@@ -11,8 +11,8 @@ from typing import Any
 from fedkg.errors import MissingExtra
 from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event
-from fedkg.jobs.exclusions import summarise_exclusions
 from fedkg.jobs.folder import REPORT, RunFolder
+from fedkg.jobs.round_exclusion_table import summarise_exclusions
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
@@ -39,7 +39,7 @@ from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables
 from fedkg.report.trial_groups import Scenario, scenarios
 from fedkg.report.verdict import advice_on_best, run_verdict
-from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
+from fedkg.report.violation_zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
 ALPHA_NOTE = (

@@ -10,7 +10,7 @@ from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.report.forecast_curves import best_baseline
 from fedkg.report.outcome_sentences import describe_unfinished
 from fedkg.report.records import Result, RunRecords
-from fedkg.report.zone_advice import result_zone, zone_advice
+from fedkg.report.violation_zone_advice import result_zone, zone_advice
 
 MAX_NAMED = 3
 """Number of rules or sites that an action names."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkg.tables.cell_words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
-    from fedkg.tables.dialect import Dialect
+    from fedkg.tables.declared_dialect import Dialect
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
     from fedkg.tables.times import (
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dialect": ("Dialect",),
+    "declared_dialect": ("Dialect",),
     "reader": ("read_bytes", "read_table"),
     "table": ("Cells", "Table", "TableFormat"),
     "times": ("DateOrder", "in_utc", "looks_like_time", "parse_time", "parse_times", "zone_of"),

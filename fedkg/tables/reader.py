@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fedkg.errors import TableError
 from fedkg.limits import gunzip, open_zip, read_file, unzip
+from fedkg.tables.declared_dialect import Dialect
 from fedkg.tables.delimited import read_delimited
-from fedkg.tables.dialect import Dialect
 from fedkg.tables.parquet import read_parquet
 from fedkg.tables.table import Table
 from fedkg.tables.times import DateOrder

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedkg.errors import TableError
+from fedkg.tables.declared_dialect import Dialect
 from fedkg.tables.delimited import OPEN_QUOTE_LINES, unique_headers
-from fedkg.tables.dialect import Dialect
 from fedkg.tables.layout import blank
 from fedkg.tables.numerals import DecimalMark, decimal_marks
 from fedkg.tables.separator import find_separator, records, text_lines

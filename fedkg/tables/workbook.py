@@ -15,8 +15,8 @@ import numpy as np
 
 from fedkg.errors import MissingExtra, TableError
 from fedkg.limits import limit, require_within_limit
+from fedkg.tables.declared_dialect import Dialect
 from fedkg.tables.delimited import table_of_rows
-from fedkg.tables.dialect import Dialect
 from fedkg.tables.table import Cells, Table, TableFormat, number_text
 
 MOST_ROWS = 1 << 20

@@ -27,7 +27,7 @@ from fedkg._internal.threads import library_threads
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.binding.rule_input_values import computing_dtype
 from fedkg.errors import SetError
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 from fedkg.pack import Bank
 from fedkg.teacher import milp
 from fedkg.teacher.boolean_expressions import FALSE, Expressions
@@ -376,7 +376,7 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
 
 def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
     """As `_nearest`, by compiled loops, with all steps moved at once."""
-    from fedkg.kernels.cheapest_path import cheapest_letters
+    from fedkg.kernels.decision_diagram_shortest_path import cheapest_letters
 
     cells = max(one.low.shape[1] for one in part.groups)
     low, high = (

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plain_loops import Cohorts, by_samples, descend
 
-from fedkg._internal.own_code import load_file
+from fedkg._internal.user_code import load_file
 from fedkg.errors import JobError, UsageError
 from fedkg.federated import WorkerPool
 from fedkg.federated.conformance import (

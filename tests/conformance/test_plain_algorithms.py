@@ -27,7 +27,7 @@ from fedkg.federated.conformance import (
     same_rounds,
     start_of,
 )
-from fedkg.federated.temporal.shared_samples import inferred
+from fedkg.federated.temporal.client_property_mining import inferred
 
 FEW = settings(
     tries(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

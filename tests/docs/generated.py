@@ -386,7 +386,7 @@ def _dimension(dimension: dict[str, int]) -> str:
 
 def messages_page() -> str:
     """What a site sends to its server besides its training."""
-    from fedkg.deploy.preparation import MEANINGS
+    from fedkg.deploy.preparation_messages import MEANINGS
 
     lines = [
         "# What a site sends\n",

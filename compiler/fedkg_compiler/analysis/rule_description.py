@@ -20,7 +20,7 @@ from fedkg_compiler.analysis.bounds import Bounds, RowTable, between, find_bound
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence
-from fedkg_compiler.analysis.rule_evidence import read_evidence
+from fedkg_compiler.analysis.suggestion_evidence_comments import read_evidence
 from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
 from fedkg_compiler.formulas.formula_algebra import implications
 from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in

@@ -22,7 +22,7 @@ from fedkg_compiler.analysis.difference_bounds import DifferenceBounds, Paths
 from fedkg_compiler.analysis.interaction_analysis import Findings, PlaceReasoner
 from fedkg_compiler.analysis.interaction_groups import Place, find_places
 from fedkg_compiler.analysis.local_search import Shown, Trials
-from fedkg_compiler.analysis.tighter import Tighter
+from fedkg_compiler.analysis.parameter_subsumption import Tighter
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
@@ -676,7 +676,7 @@ def reason_about(
     verdicts = reason(pack, witnesses=False)
     found: list[Diagnostic] = []
     if verdicts:  # most compilations have none, and need no words for them
-        from fedkg_compiler.analysis.report import diagnostics_of
+        from fedkg_compiler.analysis.verdict_diagnostics import diagnostics_of
 
         found = diagnostics_of(pack, verdicts, places)
     return [*_the_first(not_waived(found)), *not_waived(uncovered(pack, names, sources))]

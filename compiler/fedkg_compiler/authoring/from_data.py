@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkg.tables import Table, is_unknown
-from fedkg_compiler.authoring.draft_text import Names, quoted, reference, remark, slug
 from fedkg_compiler.authoring.ranges import Finding, find_range
+from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted, reference, remark, slug
 
 
 def rules_from_data(table: Table, table_name: str, time: str | None) -> list[str]:

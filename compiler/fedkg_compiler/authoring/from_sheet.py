@@ -10,10 +10,10 @@ import numpy as np
 from fedkg._internal.name_matching import nearest_header
 from fedkg.tables import Table, is_unknown
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.authoring.draft_text import Names, quoted, reference, remark, slug
 from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns, find_limit_columns
 from fedkg_compiler.authoring.ranges import plain
 from fedkg_compiler.authoring.sheet_units import row_units, unit_remarks
+from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted, reference, remark, slug
 from fedkg_compiler.frontends.sheets.sheet_quantifiers import unit_column
 
 LISTED = 12

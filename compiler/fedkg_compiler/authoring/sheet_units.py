@@ -11,8 +11,8 @@ from fedkg.units.header import header_unit, split_header
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg.units.unit_table import ALIASES
-from fedkg_compiler.authoring.draft_text import remark
 from fedkg_compiler.authoring.limit_sheet_columns import LimitColumns
+from fedkg_compiler.authoring.string_and_name_quoting import remark
 
 LISTED = 12
 _UNIT_PART = r"(?:[^\W\d_]|[°%‰€℃])(?:[\w°%‰€℃⁻]|\^?-?[0-9])*"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fedkg.pack import Pack
-from fedkg.pack.examples import RuleExample
+from fedkg.pack.rule_example_trace import RuleExample
 from fedkg_compiler.analysis.requirement_text import sentence
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from

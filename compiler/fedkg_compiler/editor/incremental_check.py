@@ -22,7 +22,7 @@ from fedkg_compiler.frontends.fkg.syntax.source_text import (
     joined,
     plain_text,
 )
-from fedkg_compiler.graph.graph_memory import GraphMemory, remembering_graphs
+from fedkg_compiler.graph.loaded_graph_cache import GraphMemory, remembering_graphs
 from fedkg_compiler.input_tracking import instead
 from fedkg_compiler.pipeline import compile_rules
 

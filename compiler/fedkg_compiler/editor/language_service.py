@@ -25,13 +25,13 @@ from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORD
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 from fedkg_compiler.frontends.fkg.syntax.tree import Constant, Label, Rule, Signal, Template
-from fedkg_compiler.graph.graph_memory import GraphMemory, remembering_graphs
+from fedkg_compiler.graph.loaded_graph_cache import GraphMemory, remembering_graphs
 from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
 from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.catalog import Catalog
     from fedkg_compiler.graph.graph_terms import KnownTerm
+    from fedkg_compiler.graph.ontology_catalog import Catalog
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx"})
 MOST_TABLES = 20
@@ -332,7 +332,7 @@ def _describe_unit(unit: Unit) -> str:
 
 @lru_cache(maxsize=1)
 def _catalog() -> Catalog:
-    from fedkg_compiler.graph.catalog import load_catalog
+    from fedkg_compiler.graph.ontology_catalog import load_catalog
 
     return load_catalog()
 

@@ -11,14 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.catalog import (
-        Added,
-        Alignment,
-        Catalog,
-        Entry,
-        Official,
-        load_catalog,
-    )
     from fedkg_compiler.graph.catalog_listing import EntryInfo, TermInfo, list_entries, show_entry
     from fedkg_compiler.graph.graph import Graph
     from fedkg_compiler.graph.graph_terms import (
@@ -30,7 +22,15 @@ if TYPE_CHECKING:
         RdfTerm,
     )
     from fedkg_compiler.graph.load import load_graph
-    from fedkg_compiler.graph.local_catalog import add_entry, remove_entry
+    from fedkg_compiler.graph.ontology_catalog import (
+        Added,
+        Alignment,
+        Catalog,
+        Entry,
+        Official,
+        load_catalog,
+    )
+    from fedkg_compiler.graph.user_ontology_catalog import add_entry, remove_entry
 
 _EXPORTS = {
     "catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),

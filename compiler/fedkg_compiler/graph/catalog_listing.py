@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.catalog import Catalog, load_catalog
 from fedkg_compiler.graph.graph_terms import TermKind
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.vocabulary import closest_name
+from fedkg_compiler.graph.ontology_catalog import Catalog, load_catalog
+from fedkg_compiler.graph.vocabulary_index import closest_name
 
 
 class TermInfo(BaseModel):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.closure import SUB_CLASS, TYPE
+from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SOSA
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple

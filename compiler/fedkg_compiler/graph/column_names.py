@@ -18,7 +18,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Related
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.named_graphs import DEFAULT
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     BRICK,
     BRICK_REF,

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Literal, TypeGuard, get_args
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 
 RdfSyntax = Literal["turtle", "n-triples", "rdf-xml", "json-ld", "trig", "n-quads"]
 SourceSyntax = Literal["owl-functional", "owl-xml", "xml-schema", "opcua-nodeset", "b2mml", "sssom"]

@@ -14,7 +14,6 @@ import pyoxigraph as ox
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph import query, query_file, select_results
 from fedkg_compiler.graph.client_ownership import Ownership
-from fedkg_compiler.graph.closure import TYPE
 from fedkg_compiler.graph.graph_terms import (
     ColumnFact,
     Iri,
@@ -27,11 +26,12 @@ from fedkg_compiler.graph.graph_terms import (
 )
 from fedkg_compiler.graph.named_graphs import DEFAULT, with_named_graphs
 from fedkg_compiler.graph.node_values import Values, node_of
+from fedkg_compiler.graph.owl_rl_closure import TYPE
 from fedkg_compiler.graph.property_columns import Columns
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
-from fedkg_compiler.graph.spans import report
+from fedkg_compiler.graph.span_construction import report
 from fedkg_compiler.graph.standard_vocabularies import RDFS, SKOS
-from fedkg_compiler.graph.vocabulary import Definition, Vocabulary, closest_name, known_terms
+from fedkg_compiler.graph.vocabulary_index import Definition, Vocabulary, closest_name, known_terms
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.triple_locations import Told

@@ -24,7 +24,7 @@ from fedkg.errors import FedkgError
 from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
-from fedkg_compiler.graph import binary_relations
+from fedkg_compiler.graph import relation_algebra
 from fedkg_compiler.graph.alignment.mappings import (
     accepted,
     equivalences,
@@ -32,9 +32,7 @@ from fedkg_compiler.graph.alignment.mappings import (
     one_of_two_names,
 )
 from fedkg_compiler.graph.bulk_loading import LaterTriples
-from fedkg_compiler.graph.catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.client_ownership import Ownership, cut
-from fedkg_compiler.graph.closure import closure
 from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
 from fedkg_compiler.graph.file_format import RDF_SUFFIXES
 from fedkg_compiler.graph.graph import Graph
@@ -51,17 +49,19 @@ from fedkg_compiler.graph.named_graphs import (
     ontology_graph,
     stated,
 )
+from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
+from fedkg_compiler.graph.owl_rl_closure import closure
 from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.graph.reasoning.facts import TooLarge
 from fedkg_compiler.graph.reasoning.fixpoint import clashes
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
-from fedkg_compiler.graph.vocabulary import (
+from fedkg_compiler.graph.vocabulary_index import (
     Definition,
     Vocabulary,
     by_namespace,
@@ -75,7 +75,7 @@ from fedkg_compiler.graph.vocabulary import (
 from fedkg_compiler.input_tracking import ABSENT, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.stores.closure_store import Closed
+    from fedkg_compiler.graph.stores.closure_cache import Closed
     from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
 
 
@@ -257,7 +257,7 @@ def open_graph(
         relevance: what matters of an endpoint that holds very much; None: everything.
     """
     if is_endpoint(path):
-        from fedkg_compiler.graph.stores.endpoint_graph import read_endpoint
+        from fedkg_compiler.graph.stores.endpoint_graph_download import read_endpoint
 
         return read_endpoint(str(path), relevance=relevance)
     if is_store(Path(path)):
@@ -467,7 +467,7 @@ def _align_b2mml(loading: _Loading) -> None:
     isa95 = [document for name, document in loading.ontologies if name == "isa95"]
     if not isa95:
         return
-    from fedkg_compiler.graph.alignment.b2mml import b2mml_alignments
+    from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
 
     documents = [*(document for _, document in loading.ontologies), *loading.graphs]
     for mapped in b2mml_alignments(documents, isa95):
@@ -573,7 +573,7 @@ def _whole(
     stored = _stored(loading)
     if not stored:
         return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
-    from fedkg_compiler.graph.stores.closure_store import (
+    from fedkg_compiler.graph.stores.closure_cache import (
         Closed,
         count_members,
         count_properties,
@@ -613,7 +613,7 @@ def _whole(
 
 def _take_part(loading: _Loading, entry: Path, closed: Closed, rules: RuleTerms | None) -> None:
     if rules is not None:
-        from fedkg_compiler.graph.stores.touched_triples import touched_part
+        from fedkg_compiler.graph.stores.rule_relevant_triples import touched_part
 
         loading.closed_part = touched_part(entry, closed, rules)
 
@@ -733,7 +733,7 @@ def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
         "leave out the part of the graph that no rule needs, or do not declare the property "
         "transitive"
     )
-    if error.most < binary_relations.LIMIT:
+    if error.most < relation_algebra.LIMIT:
         advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
     most = max(
         documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)

@@ -23,12 +23,12 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.alignment.alignment_consequences import Entailed, entailed
-from fedkg_compiler.graph.alignment.b2mml import b2mml_alignments
-from fedkg_compiler.graph.catalog import Catalog, documents_of, load_catalog, our_file
+from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
 from fedkg_compiler.graph.graph_terms import TermKind
+from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, STANDARD_TERMS
-from fedkg_compiler.graph.vocabulary import definitions
+from fedkg_compiler.graph.vocabulary_index import definitions
 
 _TYPE = ox.NamedNode(RDF + "type")
 _SHAPE = ox.NamedNode("http://www.w3.org/ns/shacl#property")

@@ -10,9 +10,9 @@ from functools import cached_property
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.closure import SUB_CLASS, TYPE
 from fedkg_compiler.graph.graph_terms import ColumnFact, local_name
 from fedkg_compiler.graph.node_values import Values, node_of
+from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 _COLUMN = ox.NamedNode(FKG + "column")

@@ -19,7 +19,7 @@ from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, ren
 from fedkg_compiler.graph.bulk_loading import LARGE, LaterTriples, read_at_once
 from fedkg_compiler.graph.file_format import NotRdf, RdfSyntax, decode, detect_format, is_rdf
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
-from fedkg_compiler.graph.spans import FILE_READ_ON, point, report
+from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.xml_check import BROKEN_IRI, broken_iri, check_xml

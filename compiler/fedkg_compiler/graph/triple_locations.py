@@ -18,9 +18,9 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph.file_format import detect_format
 from fedkg_compiler.graph.graph_terms import split_iri
 from fedkg_compiler.graph.rdf_reader import Document, graph_name
-from fedkg_compiler.graph.spans import point
+from fedkg_compiler.graph.span_construction import point
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
-from fedkg_compiler.graph.vocabulary import find
+from fedkg_compiler.graph.vocabulary_index import find
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.named_graphs import NamedGraph

@@ -7,7 +7,7 @@ import re
 import textwrap
 from decimal import Decimal
 
-from fedkg_compiler.authoring.draft_text import remark
+from fedkg_compiler.authoring.string_and_name_quoting import remark
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 
 DIGITS = 4

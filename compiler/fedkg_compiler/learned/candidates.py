@@ -22,7 +22,7 @@ from fedkg.learned_knowledge import (
     RuleEvidence,
     combine_ranges,
 )
-from fedkg_compiler.authoring.draft_text import quoted
+from fedkg_compiler.authoring.string_and_name_quoting import quoted
 from fedkg_compiler.learned.candidate_formatting import (
     comment,
     name_of,
@@ -31,7 +31,7 @@ from fedkg_compiler.learned.candidate_formatting import (
     shown,
     unwritable,
 )
-from fedkg_compiler.learned.precedences import precedences
+from fedkg_compiler.learned.precedence_rule_candidates import precedences
 
 MANY = 1000
 """Evaluations after which a rule that all data satisfied is proposed as a hard rule."""

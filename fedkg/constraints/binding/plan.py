@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_name
+from fedkg.constraints.binding.duplicate_bound_rows import covered
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
-from fedkg.constraints.binding.redundant_rows import covered
-from fedkg.constraints.engine.input_formula import InputFormula
+from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
 from fedkg.pack.bank import Bank, MemberTable

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.applicable_samples import runs
 from fedkg.constraints.binding.plan import BankPlan, MemberPlan
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading
 from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.trace_alignment import Lined
 from fedkg.constraints.engine.window_hoisting import OverExtreme, place_of
-from fedkg.constraints.row_sample_pairs import runs
 from fedkg.pack.bank import Bank
 from fedkg.pack.formulas import (
     Compare,

@@ -24,7 +24,7 @@ from fedkg.constraints.binding.reads import Index
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation import evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.engine.skeleton_rewriting import (
+from fedkg.constraints.engine.skeleton_term_substitution import (
     Column,
     next_slot,
     rewired,

@@ -27,15 +27,15 @@ from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.exact_square_root import root
-from fedkg.constraints.engine.input_formula import InputFormula
 from fedkg.constraints.engine.member_reductions import reduce_members
 from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.pairwise_extremes import lower, soft_extreme, upper
+from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import has_constant_slope, has_strict
-from fedkg.constraints.engine.temporal_member_formulas import compound, over_members, steps_of
+from fedkg.constraints.engine.temporal_and_member_formulas import compound, over_members, steps_of
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
+from fedkg.constraints.engine.window_operators import ROBUSTNESS, Truth, settle
 from fedkg.constraints.engine.window_values import over_steps, since_event
-from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
 from fedkg.pack.formulas import (
     VARIADIC,
     And,

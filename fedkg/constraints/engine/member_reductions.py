@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.smooth_extrema import norm_from_sums, weighed
-from fedkg.constraints.engine.windows import Truth, settle
+from fedkg.constraints.engine.window_operators import Truth, settle
 
 
 def reduce_members(

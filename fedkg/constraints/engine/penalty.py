@@ -38,9 +38,9 @@ from fedkg.constraints.engine.skeleton_properties import (
     split_guards,
 )
 from fedkg.constraints.engine.smooth_extrema import norm_of
-from fedkg.constraints.engine.temporal_member_formulas import compound
+from fedkg.constraints.engine.temporal_and_member_formulas import compound
 from fedkg.constraints.engine.unknown import between, marked, strict_step
-from fedkg.constraints.engine.windows import Truth
+from fedkg.constraints.engine.window_operators import Truth
 from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
 

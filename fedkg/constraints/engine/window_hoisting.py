@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan
 from fedkg.constraints.engine.device_constants import constant
-from fedkg.constraints.engine.skeleton_rewriting import (
+from fedkg.constraints.engine.skeleton_term_substitution import (
     Column,
     next_slot,
     rewired,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import assert_never
 
-from fedkg.constraints.engine.input_formula import InputFormula
+from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.window_hoisting import OverExtreme
 from fedkg.constraints.fused.program import (
     EDGE_HIGH,
@@ -24,7 +24,7 @@ from fedkg.constraints.fused.program import (
     Part,
     Window,
 )
-from fedkg.constraints.fused.program_writer import Writing
+from fedkg.constraints.fused.program_builder import Writing
 from fedkg.pack.formulas import (
     And,
     CategoryIs,

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from fedkg.constraints.engine.skeleton_properties import reads_output, split_guards
 from fedkg.constraints.fused.program import HAIR_UP, MISSING, FusedProgram, NotFused, Op
-from fedkg.constraints.fused.program_writer import Writing
+from fedkg.constraints.fused.program_builder import Writing
 from fedkg.constraints.fused.robustness_program import connected, timed, verdict
 from fedkg.pack.formulas import (
     And,

@@ -19,11 +19,11 @@ from fedkg._internal.threads import library_threads
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.trace_alignment import repeat_traces
-from fedkg.constraints.specialised.client_set_counts import Counter, Target
-from fedkg.constraints.specialised.client_sets import Clients, Fixed, Join, joined
+from fedkg.constraints.specialised.client_verdict_counts import Counter, Target
 from fedkg.constraints.specialised.input_folding import Folded, fold
+from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.violation_thresholds import Derived, Sets
-from fedkg.kernels.scoring.bit_codes import WORD
+from fedkg.kernels.scoring.bit_program_constants import WORD
 from fedkg.pack.formulas import Implies
 
 REPEATED = 1 << 24

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.batch import Batch
-from fedkg.constraints.binding.model_answers import shaped
 from fedkg.constraints.binding.model_run_inputs import model_inputs
+from fedkg.constraints.binding.model_run_outputs import shaped
 from fedkg.constraints.binding.rule_input_values import (
     computing_dtype,
     in_units,

@@ -23,7 +23,7 @@ from fedkg.constraints.binding.plan import quick_limit
 from fedkg.constraints.engine.bank_tensors import BankTensors, MemberTensors
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.engine.input_formula import InputFormula
+from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import has_strict
 from fedkg.pack.formulas import (
     ROWS,

@@ -14,7 +14,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedkg.deploy.flower.records import read_site, unwrap_bytes, wrap_bytes, wrap_error
-from fedkg.deploy.flower.simulation import find_simulated_site
+from fedkg.deploy.flower.simulation_folder import find_simulated_site
 from fedkg.deploy.site_process import ask
 from fedkg.errors import FedkgError
 

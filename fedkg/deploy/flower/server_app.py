@@ -8,7 +8,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedkg.deploy.flower.simulation import FEDERATION_FOLDER, is_simulation
+from fedkg.deploy.flower.simulation_folder import FEDERATION_FOLDER, is_simulation
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.jobs.events import Event
 
@@ -24,7 +24,7 @@ def main(grid: Grid, context: Context) -> None:
     Raises:
         UsageError, FederationError, JobError: see `fedkg.deploy.server.run_server`.
     """
-    from fedkg.deploy.federation import load_federation
+    from fedkg.deploy.federation_folders import load_federation
     from fedkg.deploy.server import run_server
 
     folder = Path(str(context.run_config[FEDERATION_FOLDER]))

@@ -13,9 +13,9 @@ import httpx
 from flwr.serverapp import Grid
 
 from fedkg.deploy.child_process import ChildProcess
-from fedkg.deploy.federation import CA, KEYS, Federation, split_address
+from fedkg.deploy.federation_folders import CA, KEYS, Federation, split_address
+from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
 from fedkg.deploy.flower.internals import ServerTask, is_reachable, register_nodes, start_run
-from fedkg.deploy.flower.settings import LOGS, flower_environment
 from fedkg.errors import FederationError
 
 START_S = 180.0

@@ -8,8 +8,16 @@ from contextlib import closing
 from pathlib import Path
 
 from fedkg.deploy.child_process import ChildProcess
-from fedkg.deploy.federation import CA, INVITATION, KEYS, NODE, SOCKET, load_federation, load_site
-from fedkg.deploy.flower.settings import LOGS, flower_environment
+from fedkg.deploy.federation_folders import (
+    CA,
+    INVITATION,
+    KEYS,
+    NODE,
+    SOCKET,
+    load_federation,
+    load_site,
+)
+from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
 
 CAUSES = {
     ("certificate verify failed",): (

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.algorithms.baselines import centralised, local_only
 from fedkg.federated.algorithms.fedavg import fedavg
 from fedkg.federated.algorithms.fedopt import fedadagrad, fedadam, fedyogi
 from fedkg.federated.algorithms.fedprox import fedprox
 from fedkg.federated.algorithms.fedstl import fedstl
+from fedkg.federated.algorithms.non_federated_baselines import centralised, local_only
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.algorithms.personal import ditto, fedrep, ifca
 from fedkg.federated.algorithms.robust import fltrust, krum, median, multi_krum, trimmed_mean

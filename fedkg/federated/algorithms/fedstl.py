@@ -10,9 +10,9 @@ from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import PrivateLayers
 from fedkg.federated.round_steps import NothingAfter, NothingBefore, StartRule
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
-from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 
@@ -38,8 +38,9 @@ def fedstl(
     cluster's members share.
 
     Args:
-        inferred: the mined properties, see `fedkg.federated.temporal.shared_samples.inferred`; None
-            for training without teacher and clusters.
+        inferred: the mined properties, see
+            `fedkg.federated.temporal.client_property_mining.inferred`; None for training without
+            teacher and clusters.
         clusters: k, the number of clusters.
         private: prefixes of the names of private parameters, such as ``head.``. These parameters
             never leave a client.

@@ -13,7 +13,7 @@ from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.client.per_client_settings import batch_for, steps_for
 from fedkg.federated.executors.protocol import Work
 from fedkg.kernels.background_compilation import compile_ahead
-from fedkg.kernels.compiled_loops import (
+from fedkg.kernels.compiled_loop_policy import (
     WORTH_SECONDS,
     can_compile_loops,
     loops_in_round,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.round_steps import Outcome, Setting
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, match_parameters
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.optimisers import change, descend
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.client_state_store import equal_rows
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.round_steps import Outcome, Setting
 from fedkg.models.model_protocols import Gradient, Params
 

@@ -25,7 +25,7 @@ from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step, write_statistics
 from fedkg.federated.state import ServerState
-from fedkg.models.memory_footprint import footprint
+from fedkg.models.activation_memory import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
 from fedkg.models.random_streams import Noise
 

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 import torch
 from torch import Tensor
 
-from fedkg._internal.own_code import load_again
+from fedkg._internal.user_code import load_again
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import FewRows
@@ -32,7 +32,7 @@ from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.problem import Clients, Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
-from fedkg.kernels.compiled_loops import loops_in_round
+from fedkg.kernels.compiled_loop_policy import loops_in_round
 from fedkg.models.model_protocols import Model, Params
 
 

@@ -24,14 +24,14 @@ from typing import Self
 
 from torch import Tensor
 
-from fedkg._internal.own_code import loaded_files
 from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
+from fedkg._internal.user_code import loaded_files
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.executors.shared_tensors import Room
 from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, slot_files
-from fedkg.kernels.compiled_loops import uses_loops
+from fedkg.kernels.compiled_loop_policy import uses_loops
 from fedkg.models.model_protocols import Params
 
 AHEAD = 2

@@ -25,8 +25,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.federated.client.optimisers import change
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.round_steps import Offer, Outcome, Setting, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from typing_extensions import override
 
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.models.model_protocols import Params
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.batches import steps_of
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.privacy.budget import Budget, Unit, planned
 from fedkg.federated.privacy.dp_sgd import ClippedGradient, parted
 from fedkg.federated.privacy.update_noise import ClippedClients
@@ -25,7 +25,7 @@ from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 from fedkg.federated.server.weighted_mean import Sums, WeightedMean
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.used_properties import used_properties
+from fedkg.federated.temporal.algorithm_mined_properties import used_properties
 from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Randomness, Spent
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import normal
 from fedkg.privacy import Randomness, system_noise

@@ -12,9 +12,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.executors.protocol import Updates
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.models.model_protocols import Params
 
 

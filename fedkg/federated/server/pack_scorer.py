@@ -17,7 +17,7 @@ from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.probe_scores import Probe
 from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
-from fedkg.models.memory_footprint import Footprint, footprint
+from fedkg.models.activation_memory import Footprint, footprint
 from fedkg.models.model_protocols import Model, Params
 
 SINGLE_ROWS = "it compares rows, and probe rows are independent"

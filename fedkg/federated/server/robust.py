@@ -20,7 +20,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.server.weighted_mean import Sums, WeightedMean
 from fedkg.models.model_protocols import Params
 

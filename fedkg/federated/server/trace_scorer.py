@@ -19,7 +19,7 @@ from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.federated.device_transfer import on_device
 from fedkg.federated.server.pack_scorer import MEMORY, PackScorer, scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
-from fedkg.models.memory_footprint import footprint
+from fedkg.models.activation_memory import footprint
 from fedkg.models.model_protocols import Model, Params
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.federated.per_client_broadcast import per_client
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.models.model_protocols import Params
 
 

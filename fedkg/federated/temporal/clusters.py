@@ -18,8 +18,8 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.round_steps import Offer, StartRule
 from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.federated.temporal.shared_samples import Inferred
 from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from fedkg.federated.round_steps import Step
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.models.memory_footprint import footprint
+from fedkg.models.activation_memory import footprint
 from fedkg.models.model_protocols import Model, Params
 from fedkg.pack import Pack
 

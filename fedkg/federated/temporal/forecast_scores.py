@@ -16,8 +16,8 @@ from torch import Tensor
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import Clients
 from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.client_property_mining import Inferred, traces_of
 from fedkg.federated.temporal.properties import Properties, as_traces
-from fedkg.federated.temporal.shared_samples import Inferred, traces_of
 from fedkg.models.model_protocols import Model, Params, predict
 
 Scores = Mapping[str, tuple[float, float, float]]

@@ -9,7 +9,7 @@ import math
 
 from torch import Tensor
 
-from fedkg.evaluation.drift import wilson_interval
+from fedkg.evaluation.violation_rate_drift import wilson_interval
 
 
 def heterogeneity(gradients: Tensor, share: Tensor | None = None) -> float:

@@ -13,7 +13,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg._internal.yaml_documents import field_lines, parse_yaml
 from fedkg.errors import JobError
 from fedkg.jobs.schema.causal_learning import Learning
-from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.endpoint_recognition import is_address
 from fedkg.jobs.schema.federation_section import RoundContract
 from fedkg.jobs.schema.job_reader import format_field_errors, group_by_field, read_job_text
 from fedkg.jobs.schema.overrides import apply_overrides

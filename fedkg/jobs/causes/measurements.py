@@ -19,14 +19,14 @@ from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.state_extraction import Measured
 from fedkg.granger.synthetic_systems import System, places_of, recorded
-from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
-from fedkg.jobs.causes.detrending import remove_season, remove_trend
-from fedkg.jobs.causes.job_file import CausesJob, PlantData
-from fedkg.jobs.causes.site_measurements import (
+from fedkg.jobs.causes.aligned_site_tables import (
     SiteMeasurements,
     describe_alignment,
     read_site_measurements,
 )
+from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
+from fedkg.jobs.causes.detrending import remove_season, remove_trend
+from fedkg.jobs.causes.job_file import CausesJob, PlantData
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import DataContract
 from fedkg.tables import read_table

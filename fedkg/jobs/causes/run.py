@@ -28,7 +28,7 @@ from fedkg.jobs.causes.discovery_output import (
 )
 from fedkg.jobs.causes.job_file import CausesJob, read_causes_job
 from fedkg.jobs.causes.measurements import Measurements, read_measurements
-from fedkg.jobs.endpoint_records import record_endpoints
+from fedkg.jobs.endpoint_fetch_log import record_endpoints
 from fedkg.jobs.folder import (
     ENVIRONMENT,
     JOB,

@@ -38,9 +38,9 @@ from fedkg.federated.model.knowledge_columns import (
 )
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.federated.server.trace_scorer import TraceScorer
+from fedkg.federated.temporal.client_property_mining import Inferred, inferred, inferred_privately
 from fedkg.federated.temporal.forecast_rules import about_outputs
 from fedkg.federated.temporal.hard_rule_forecasts import with_hard_rules
-from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.graphs import find_neighbours
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.code_trust import list_imports
@@ -50,7 +50,7 @@ from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_n
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.parameter_set_distances import trial_sets
-from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.rules_only_baseline import (
     ControlSums,
     RulesAlone,
@@ -60,9 +60,8 @@ from fedkg.jobs.rules_only_baseline import (
     merge_controls,
     regression_control,
 )
-from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
-from fedkg.jobs.samples.knowledge_inputs import (
+from fedkg.jobs.samples.knowledge_feature_columns import (
     ColumnForm,
     knowledge_columns,
     note_excluded_labels,
@@ -70,6 +69,7 @@ from fedkg.jobs.samples.knowledge_inputs import (
     site_columns,
     with_columns,
 )
+from fedkg.jobs.samples.model_inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.rules_on_samples import (
     SampleRules,
     build_sample_rules,

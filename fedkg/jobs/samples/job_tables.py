@@ -27,7 +27,7 @@ from fedkg.jobs.chronological_holdout import (
     row_timing,
 )
 from fedkg.jobs.comparison_metric import event_of, plural_event
-from fedkg.jobs.predicted_output import choose_output
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.samples.sample_preparation import Index, Samples
 from fedkg.jobs.samples.site_summary import (
     SERVER,

@@ -25,7 +25,7 @@ from fedkg.evaluation.row_explanation import example
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts, RuleTally, rule_row
-from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.model_inputs import ModelInputs
 from fedkg.jobs.samples.rules_on_samples import SampleRules
 from fedkg.jobs.samples.sample_preparation import Index, Samples
 from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH

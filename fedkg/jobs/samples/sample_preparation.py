@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.own_code import load_object
+from fedkg._internal.user_code import load_object
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out

@@ -24,20 +24,20 @@ from fedkg.federated.executors.protocol import SiteExecutor
 from fedkg.federated.metrics import best_threshold
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.problem import pool
+from fedkg.federated.temporal.algorithm_mined_properties import used_properties
+from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.forecast_scores import Judged, Kept, Scores, judge_client
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.federated.temporal.shared_samples import Inferred
-from fedkg.federated.temporal.used_properties import used_properties
 from fedkg.jobs.comparison_metric import MEASURES
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
 from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
 from fedkg.jobs.samples.forecast_baselines import baseline_rows, site_forecasts, value_rows
-from fedkg.jobs.samples.inputs import ModelInputs
-from fedkg.jobs.samples.knowledge_figures import knowledge_rows, knowledge_sums
-from fedkg.jobs.samples.knowledge_inputs import ColumnForm
+from fedkg.jobs.samples.injected_knowledge_metrics import knowledge_rows, knowledge_sums
+from fedkg.jobs.samples.knowledge_feature_columns import ColumnForm
+from fedkg.jobs.samples.model_inputs import ModelInputs
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, tally_forecasts
 from fedkg.jobs.samples.sample_preparation import Index, Samples

@@ -21,7 +21,7 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.algorithm_presets import PRESETS
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.data_section import Knowledge, resolve_knowledge_files
-from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.endpoint_recognition import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.limits import read_file

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import UsageError
-from fedkg.jobs.schema.endpoint_addresses import is_address
+from fedkg.jobs.schema.endpoint_recognition import is_address
 
 DOTTED_KEY_SECTIONS = ("compare", "corrupt.compare")
 """Sections with dotted keys: everything after their name is one key."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.exclusions import EXCLUSIONS, latest_exclusions
 from fedkg.jobs.file_damage import require_intact, require_run
 from fedkg.jobs.folder import FAILED_RUNS, LOCK, TRIALS, RunFolder
+from fedkg.jobs.round_exclusion_table import EXCLUSIONS, latest_exclusions
 from fedkg.jobs.sweep.stored_plan import CELLS, is_sweep, read_plan
 
 State = Literal["done", "begun", "failed", "open", "damaged"]

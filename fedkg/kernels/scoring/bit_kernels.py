@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.specialised.bit_programs import Ints, Programs
-from fedkg.kernels.scoring.bit_codes import WORD
+from fedkg.kernels.scoring.bit_program_constants import WORD
 from fedkg.kernels.scoring.bit_words import count_words, lay_out_words
 from fedkg.kernels.scratch import scratch_space
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.kernels.kernel_compilation import kernel, kernel_part
-from fedkg.kernels.scoring.bit_codes import ANY, EVERY, EVERY_MASK, WORD
-from fedkg.kernels.scoring.bit_instructions import ones, reaching, reaching_number, shared
+from fedkg.kernels.scoring.bit_program_constants import ANY, EVERY, EVERY_MASK, WORD
+from fedkg.kernels.scoring.simd_bit_intrinsics import ones, reaching, reaching_number, shared
 
 Ints = NDArray[np.int64]
 Numbers = NDArray[Any]  # float32 or float64

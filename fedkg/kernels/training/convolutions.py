@@ -23,10 +23,10 @@ from fedkg.kernels.training.dense_layers import (
     apply_penalties,
 )
 from fedkg.kernels.training.matrix_products import fill, multiply, shifted
+from fedkg.kernels.training.max_pooled_convolution_gradient import N, channels_last, sparse_backward
 from fedkg.kernels.training.pooling import pool, unpool
 from fedkg.kernels.training.primitives import lanes
 from fedkg.kernels.training.sample_norms import clip_factor, sum_of_squares
-from fedkg.kernels.training.sparse_convolution_gradient import N, channels_last, sparse_backward
 from fedkg.kernels.training.transposes import transpose
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 
-from fedkg._internal.normal_series import LOGARITHM, TURN
+from fedkg._internal.box_muller_series_lengths import LOGARITHM, TURN
 from fedkg.kernels.loop_language import Float, Floats, Ints, LLVMFunction, literal, loop, to_float
 from fedkg.kernels.training.matrix_products import add, fill
 from fedkg.kernels.training.primitives import begun, mixed, onward

@@ -8,10 +8,10 @@ import pytest
 
 from fedkg.pack import Pack
 from fedkg_compiler.analysis import reason
-from fedkg_compiler.analysis.report import diagnostics_of
 from fedkg_compiler.analysis.requirement_text import clause
 from fedkg_compiler.analysis.rule_description import describe
 from fedkg_compiler.analysis.verdict import RowRef, Verdict
+from fedkg_compiler.analysis.verdict_diagnostics import diagnostics_of
 from fedkg_compiler.pipeline import compile_rules
 
 GRAPH = """\

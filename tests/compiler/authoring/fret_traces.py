@@ -13,7 +13,7 @@ from fret_oracle import Trace, holds, read
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import table_values
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes
 

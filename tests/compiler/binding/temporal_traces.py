@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import table_values
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Pack, read_pack
 from fedkg.tables import read_bytes
 from fedkg_compiler import compile_rules

@@ -11,7 +11,7 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import Catalog, load_graph
-from fedkg_compiler.graph.closure import SUB_CLASS, follows
+from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, follows
 from fedkg_compiler.graph.rdf_reader import read_file
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SKOS
 

@@ -11,8 +11,8 @@ import pytest
 from oxigraph_server import in_front, needs_oxigraph, put, serving
 
 from fedkg.pack import Pack
-from fedkg_compiler.frontends.sparql.rule_terms import rule_terms
-from fedkg_compiler.graph.stores import endpoint_graph
+from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
+from fedkg_compiler.graph.stores import endpoint_graph_download
 from fedkg_compiler.pipeline import compile_rules
 
 GRAPH = """\
@@ -69,7 +69,7 @@ def test_what_rules_do_not_touch_is_not_fetched(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = compiled(RULES, server)
-    monkeypatch.setattr(endpoint_graph, "SMALL", 0)
+    monkeypatch.setattr(endpoint_graph_download, "SMALL", 0)
     part, asked = compiled(RULES, server)
     text = "\n".join(asked)
     # by hand: a rated limit is a limit, the lines' parts are parts of lines, mills are machines
@@ -89,7 +89,7 @@ def test_what_rules_do_not_touch_is_not_fetched(
 def test_a_pattern_over_any_property_fetches_everything(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint_graph, "SMALL", 0)
+    monkeypatch.setattr(endpoint_graph_download, "SMALL", 0)
     rules = RULES.replace("plant:limit ?x ;", "?any ?x FILTER(isNumeric(?x)) ?m")
     part, asked = compiled(rules, server)
     assert "plant#boughtFrom>" in "\n".join(asked)
@@ -112,8 +112,8 @@ def test_terms_of_rules() -> None:
 def test_more_than_fits_is_said(
     server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(endpoint_graph, "SMALL", 0)
-    monkeypatch.setattr(endpoint_graph, "MOST", 3)
+    monkeypatch.setattr(endpoint_graph_download, "SMALL", 0)
+    monkeypatch.setattr(endpoint_graph_download, "MOST", 3)
     found = compile_rules([], text=RULES, graphs=[f"{server}/query"])
     (error,) = [item for item in found.diagnostics if item.code == "FKG140"]
     assert "triples that the rules may need; at most 3 are fetched" in error.message

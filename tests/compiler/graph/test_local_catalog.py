@@ -83,7 +83,7 @@ def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(
     official = replace(mason.official, sha256=digest)
     ours = catalog.entries | {"mason": replace(mason, official=official)}
     monkeypatch.setattr(
-        "fedkg_compiler.graph.local_catalog.load_catalog",
+        "fedkg_compiler.graph.user_ontology_catalog.load_catalog",
         lambda home: replace(catalog, entries=ours),
     )
     _, (problem,) = add_entry("isa95", str(acme), home=home)

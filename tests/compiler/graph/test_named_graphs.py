@@ -17,7 +17,6 @@ from graph_cases import HERE
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.graph import Catalog, Graph, load_graph
-from fedkg_compiler.graph.closure import follows
 from fedkg_compiler.graph.graph_checksum import checksum
 from fedkg_compiler.graph.named_graphs import (
     DEFAULT,
@@ -27,6 +26,7 @@ from fedkg_compiler.graph.named_graphs import (
     inferred_graph,
     kind_of,
 )
+from fedkg_compiler.graph.owl_rl_closure import follows
 from fedkg_compiler.graph.rdf_reader import read_rdf
 from fedkg_compiler.graph.stores.store_loading import load_files
 

@@ -12,7 +12,7 @@ from rdflib import OWL, RDF, RDFS
 from rdflib.collection import Collection
 from tries import tries
 
-from fedkg_compiler.graph.closure import follows
+from fedkg_compiler.graph.owl_rl_closure import follows
 
 E = "http://example.org/"
 CLASSES = [E + f"C{i}" for i in range(5)]

@@ -12,7 +12,7 @@ from graph_cases import HERE, header, plant_graph
 
 from fedkg_compiler.diagnostics import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph import Catalog, add_entry, binary_relations, load_graph
+from fedkg_compiler.graph import Catalog, add_entry, load_graph, relation_algebra
 from fedkg_compiler.graph.rdf_reader import read_rdf
 
 Problems = tuple[Diagnostic, ...]
@@ -44,7 +44,7 @@ def added(folder: Path, name: str, text: str, sha256: str | None = None) -> Prob
 
 
 def without_room(catalog: Catalog) -> Problems:
-    with patch.object(binary_relations, "LIMIT", 0):
+    with patch.object(relation_algebra, "LIMIT", 0):
         return loaded(catalog)
 
 

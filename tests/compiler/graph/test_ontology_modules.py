@@ -14,7 +14,14 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import Catalog, load_graph
-from fedkg_compiler.graph.closure import DOMAIN, INVERSE, RANGE, SUB_CLASS, SUB_PROPERTY, TYPE
+from fedkg_compiler.graph.owl_rl_closure import (
+    DOMAIN,
+    INVERSE,
+    RANGE,
+    SUB_CLASS,
+    SUB_PROPERTY,
+    TYPE,
+)
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.standard_vocabularies import DCTERMS, FEDKG, OWL, RDF, RDFS, SEMAPV, SSSOM
 

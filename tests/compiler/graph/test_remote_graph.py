@@ -19,7 +19,7 @@ from fedkg_compiler.graph.graph_checksum import checksum
 from fedkg_compiler.graph.rdf_reader import read_rdf
 from fedkg_compiler.graph.stores.credentials import FILE_VARIABLE, VARIABLE
 from fedkg_compiler.graph.stores.endpoint import Patience
-from fedkg_compiler.graph.stores.endpoint_graph import read_endpoint
+from fedkg_compiler.graph.stores.endpoint_graph_download import read_endpoint
 from fedkg_compiler.input_tracking import recording
 
 SPACE = "https://example.org/plant#"

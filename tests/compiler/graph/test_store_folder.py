@@ -16,7 +16,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import load_graph
 from fedkg_compiler.graph.graph_checksum import checksum
 from fedkg_compiler.graph.rdf_reader import read_rdf
-from fedkg_compiler.graph.stores.closure_store import MOST
+from fedkg_compiler.graph.stores.closure_cache import MOST
 from fedkg_compiler.graph.stores.folder import CLOSED, LOADING, State, open_store, read_state
 from fedkg_compiler.graph.stores.store_loading import load_files
 from fedkg_compiler.graph.stores.triple_files import PARTS
@@ -238,7 +238,7 @@ _CLOSING = """
 import sys
 from pathlib import Path
 from fedkg_compiler.graph import load_graph
-from fedkg_compiler.graph.stores import closure_store
+from fedkg_compiler.graph.stores import closure_cache
 
 moment, store = sys.argv[1:]
 
@@ -247,8 +247,8 @@ def waiting(*_):
     sys.stdin.read()
 
 if moment == "triples":
-    encoder = closure_store.json.JSONEncoder
-    closure_store.json.dumps = lambda said, **named: (
+    encoder = closure_cache.json.JSONEncoder
+    closure_cache.json.dumps = lambda said, **named: (
         waiting() if "defined" in said else encoder(**named).encode(said)
     )
 else:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.frontends.sparql.rule_terms import rule_terms
-from fedkg_compiler.graph.stores import touched_triples
+from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
+from fedkg_compiler.graph.stores import rule_relevant_triples
 from fedkg_compiler.graph.stores.store_loading import load_files
 from fedkg_compiler.pipeline import compile_rules
 
@@ -108,10 +108,10 @@ def test_a_part_holds_what_rules_name_and_is_read_again(
     for name in ("colour", "Red", "seen", "C1"):
         assert f"p#{name}>" not in text, name
     monkeypatch.setattr(
-        touched_triples, "_triples", lambda *_: pytest.fail("the closure is read again")
+        rule_relevant_triples, "_triples", lambda *_: pytest.fail("the closure is read again")
     )
     assert compiled(rules.replace("<= ?x", "<= ?x + 1"), store) != compiled(rules, store)
-    monkeypatch.setattr(touched_triples, "LARGEST", 1)  # more than fits: the closure is asked
+    monkeypatch.setattr(rule_relevant_triples, "LARGEST", 1)  # more than fits: the closure is asked
     compiled(rules, store)
 
 

@@ -6,7 +6,7 @@ import pytest
 from graph_cases import HERE, PLANT, header
 
 from fedkg_compiler.graph import Catalog, load_graph
-from fedkg_compiler.graph.qudt_abbreviations import units_meant
+from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
 
 NAMES = ("PA", "KiloPA", "MegaPA", "MilliPA", "BAR", "DEG_C", "KiloGM-PER-M3", "MilliM", "M")
 

@@ -25,7 +25,7 @@ from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.validation import validate_graph
-from fedkg_compiler.rdf_file_compilation import FOCUS, class_table, read_subjects
+from fedkg_compiler.rdf_data_tables import FOCUS, class_table, read_subjects
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"

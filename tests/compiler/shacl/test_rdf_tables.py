@@ -12,7 +12,7 @@ from fedkg.authoring import compile_for_rdf, is_rdf_data
 from fedkg.cli.main import run
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.violations import violations
-from fedkg_compiler.rdf_file_compilation import FOCUS, class_table, read_subjects
+from fedkg_compiler.rdf_data_tables import FOCUS, class_table, read_subjects
 
 HEAD = """@prefix ex: <http://ex/> .
 @prefix sh: <http://www.w3.org/ns/shacl#> .

@@ -10,7 +10,7 @@ from rdflib import Graph, Namespace, URIRef
 from rdflib.compare import isomorphic
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.frontends.shacl.focus_queries import (
+from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     predicate_variables,
     with_constant,
     with_focus_nodes,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command import call
 
-from fedkg_compiler.frontends.shacl.bounded_regex import matches, what_is_wrong
+from fedkg_compiler.frontends.shacl.linear_time_regex import matches, what_is_wrong
 
 HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix ex: <https://example.org/plant#> .

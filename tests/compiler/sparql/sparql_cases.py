@@ -21,7 +21,7 @@ from fedkg_compiler.graph import Graph, load_graph
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.node_values import literal
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
-from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.sparql_syntax.variable_scope import shown
 

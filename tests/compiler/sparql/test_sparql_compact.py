@@ -14,7 +14,7 @@ from tries import tries
 
 from fedkg.pack import Formula
 from fedkg.pack.formulas import ROWS, Renumbering, indices, renumbered
-from fedkg_compiler.frontends.sparql.slot_numbering import compact
+from fedkg_compiler.frontends.sparql.formula_slot_renumbering import compact
 from fedkg_compiler.ir import RowBuilder, Rows
 
 

@@ -42,7 +42,7 @@ OURS = (
     "fedkg.tables.times",
     "fedkg_compiler.frontends.fkg.binding.causes",
     "fedkg_compiler.frontends.fkg.binding.rule_examples",
-    "fedkg_compiler.frontends.fkg.binding.infer_statement",
+    "fedkg_compiler.frontends.fkg.binding.parameter_inference_statement",
     "fedkg_compiler.frontends.fkg.binding.feasible_set_statement",
     "fedkg_compiler.frontends.sheets.sheet_quantifiers",
     "fedkg_compiler.frontends.knowledge",

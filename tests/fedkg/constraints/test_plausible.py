@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import fedkg
 from fedkg.constraints import ConstraintModule, columns, logit, probability
-from fedkg.constraints.binding import plausible
+from fedkg.constraints.binding import batch_scale_check
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Column, Compare, DataContract, Pack, Param, Slot, View
 
@@ -124,7 +124,7 @@ def test_spans_about_zero_identities_and_few_rows_tell_nothing() -> None:
     ConstraintModule(rules_over(UNITS, dict.fromkeys(NAMES, (-5.0, 5.0))), x=columns(NAMES))(z)
     ConstraintModule(rules_over(UNITS), x=columns(NAMES, mean=0.0, std=1.0))(z)
     ConstraintModule(rules_over(UNITS), x=columns(NAMES, mean=0.0, std=1.0))(z * STD + MEAN)
-    ConstraintModule(rules_over(UNITS, SPANS), x=columns(NAMES))(z[: plausible.ENOUGH - 1])
+    ConstraintModule(rules_over(UNITS, SPANS), x=columns(NAMES))(z[: batch_scale_check.ENOUGH - 1])
 
 
 def test_a_layout_may_convert_units() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints.binding.plausible import check_units
+from fedkg.constraints.binding.batch_scale_check import check_units
 from fedkg.errors import LayoutError
 
 SAMPLE = 5_000

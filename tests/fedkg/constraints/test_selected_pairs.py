@@ -19,9 +19,9 @@ from test_torch_windows import answers_for
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints import ConstraintModule, columns, penalty_sum, row_sample_pairs
+from fedkg.constraints import ConstraintModule, applicable_samples, columns, penalty_sum
+from fedkg.constraints.applicable_samples import Selector, runs
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.row_sample_pairs import Selector, runs
 from fedkg.pack import (
     SECTIONS,
     Bank,
@@ -56,8 +56,8 @@ def selected_pairs_up_to(share: float, small: int = -1) -> Iterator[None]:
     1: always; -1: never.
     """
     with (
-        patch.object(row_sample_pairs, "WORTH", share),
-        patch.object(row_sample_pairs, "SMALL", small),
+        patch.object(applicable_samples, "WORTH", share),
+        patch.object(applicable_samples, "SMALL", small),
     ):
         yield
 

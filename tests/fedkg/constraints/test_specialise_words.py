@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints.specialised import bit_programs, client_set_counts
-from fedkg.constraints.specialised.client_set_counts import Counter, Target, counted
-from fedkg.constraints.specialised.client_sets import Clients, Fixed, Reach, joined
+from fedkg.constraints.specialised import bit_programs, client_verdict_counts
+from fedkg.constraints.specialised.client_verdict_counts import Counter, Target, counted
+from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Reach, joined
 from fedkg.kernels.scoring import bit_kernels
 
 CORES = 3
@@ -93,9 +93,9 @@ def test_words_count_what_the_sets_say(
         patched.setattr(bit_kernels, "NEAR", near)
         patched.setattr(bit_kernels, "LEAST", least)
         counter = Counter(targets, (windows, steps), dtype, constant)
-        patched.setattr(client_set_counts, "is_compiled", lambda name: False)
+        patched.setattr(client_verdict_counts, "is_compiled", lambda name: False)
         before = counter.count(counter.laid(values))
-        patched.setattr(client_set_counts, "is_compiled", lambda name: True)
+        patched.setattr(client_verdict_counts, "is_compiled", lambda name: True)
         found = counter.count(counter.laid(values))
     assert torch.equal(found, torch.cat([own, constant[results:, None].repeat(1, clients)]).T)
     assert torch.equal(before, found), "results changed when the kernels were compiled"

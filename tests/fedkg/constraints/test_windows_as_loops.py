@@ -24,8 +24,8 @@ from tries import tries
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.engine import sliding, window_loops
-from fedkg.constraints.engine.materialise import materialise
 from fedkg.constraints.engine.penalty import HINGE
+from fedkg.constraints.engine.tensor_materialisation import materialise
 from fedkg.constraints.engine.unknown import marked
 from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Temporal, Until
 

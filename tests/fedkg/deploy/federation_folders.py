@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedkg.deploy.federation import KEYS, admit_site, create_federation, join_federation
+from fedkg.deploy.federation_folders import KEYS, admit_site, create_federation, join_federation
 from fedkg.deploy.flower.supernode import find_free_port
 
 SITES = ("graz", "linz", "wien")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from fedkg.deploy.federation import load_site
+from fedkg.deploy.federation_folders import load_site
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import SiteHandler, Transport
 from fedkg.errors import FederationError

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import yaml
 
-from fedkg.deploy.federation import create_federation, join_federation
-from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.federation_folders import create_federation, join_federation
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site

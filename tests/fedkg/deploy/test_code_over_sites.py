@@ -11,8 +11,8 @@ from federation_folders import RULES, SITES
 from test_job_over_sites import write_csv
 
 from fedkg.data.ai4i import generate
-from fedkg.deploy.federation import create_federation, join_federation
-from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.federation_folders import create_federation, join_federation
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.transport import LoopbackTransport
@@ -118,7 +118,7 @@ def test_a_site_without_consent_runs_nothing(tmp_path):
     with pytest.raises(UsageError, match="consent of the site's operator"):
         open_site(site)
     (site / "site.json").write_text(json.dumps(fields))
-    from fedkg.deploy.federation import verify_invitation
+    from fedkg.deploy.federation_folders import verify_invitation
 
     code = site / "invitation" / "net.py"
     code.write_text(NET + "\n")

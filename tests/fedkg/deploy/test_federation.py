@@ -21,9 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from federation_folders import SITES, create_folders, write_inputs
 
-from fedkg.deploy import bundle, server_service
-from fedkg.deploy.bundle import list_packages
-from fedkg.deploy.federation import (
+from fedkg.deploy import offline_install_bundle as bundle
+from fedkg.deploy import server_service
+from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
     admit_site,
@@ -33,6 +33,7 @@ from fedkg.deploy.federation import (
     load_federation,
     load_site,
 )
+from fedkg.deploy.offline_install_bundle import list_packages
 from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
 from fedkg.jobs.events import Event, Listener
 from fedkg.pack import load

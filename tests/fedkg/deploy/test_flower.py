@@ -17,6 +17,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from stand_in import site_handler
 
 from fedkg.deploy.flower import client_app, internals
+from fedkg.deploy.flower.app_and_environment import flower_environment
 from fedkg.deploy.flower.records import (
     LARGE,
     read_site,
@@ -25,7 +26,6 @@ from fedkg.deploy.flower.records import (
     wrap_bytes,
     wrap_error,
 )
-from fedkg.deploy.flower.settings import flower_environment
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
 from fedkg.errors import FederationError

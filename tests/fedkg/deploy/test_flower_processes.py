@@ -22,7 +22,7 @@ from stand_in import site_handler
 from test_job_over_sites import JOB, RULES, check_equal, compiled, write_tables
 
 from fedkg.deploy.child_process import ChildProcess
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     CA,
     INVITATION,
     KEYS,

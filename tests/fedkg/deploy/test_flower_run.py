@@ -22,9 +22,9 @@ from command import call
 from test_flower_processes import LONGEST_S, Processes, processes, wait_until  # noqa: F401
 from test_job_over_sites import JOB, RULES, measured, write_tables
 
-from fedkg.deploy.federation import KEYS, admit_site, create_federation, join_federation
-from fedkg.deploy.flower.settings import flower_environment
-from fedkg.deploy.flower.simulation import create_simulation
+from fedkg.deploy.federation_folders import KEYS, admit_site, create_federation, join_federation
+from fedkg.deploy.flower.app_and_environment import flower_environment
+from fedkg.deploy.flower.simulation_folder import create_simulation
 from fedkg.deploy.flower.supernode import find_free_port
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs import run_job

@@ -22,9 +22,9 @@ import fedkg.jobs.samples.sample_preparation
 import fedkg.jobs.source_tables
 import fedkg.jobs.table_rule_evaluation
 from fedkg.data.ai4i import generate
-from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation import MEANINGS, ROW_OF_SITE
+from fedkg.deploy.preparation_messages import MEANINGS, ROW_OF_SITE
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.site_check import check_site, list_site_disclosures
@@ -992,7 +992,7 @@ def test_impossible_summaries_name_their_site(tmp_path, milling_pack, damage):
 
 
 def test_a_job_for_an_invitation_contains_no_knowledge(tmp_path):
-    from fedkg.deploy.federation import create_federation
+    from fedkg.deploy.federation_folders import create_federation
 
     (tmp_path / "rules.fkg").write_text(GRADES)
     job = job_of_table(model={"hidden": [5], "inject": {}}, data={"server": 0.0})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedkg.deploy.private_rows import KEPT, NO_RECEIPT, PrivateRows
+from fedkg.deploy.site_state_versions import KEPT, NO_RECEIPT, PrivateRows
 from fedkg.errors import FederationError
 
 FIRST = {"start/w": torch.zeros(1, 3), "local/c": torch.ones(1, 2, dtype=torch.float64)}

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from fedkg.deploy.disclosures import describe_disclosures, list_disclosures
 from fedkg.deploy.message import Message
-from fedkg.deploy.private_rows import NO_RECEIPT
 from fedkg.deploy.remote_sites import RemoteSites
+from fedkg.deploy.site_state_versions import NO_RECEIPT
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.errors import FederationError, JobError, TooFewClients
 from fedkg.federated import (
@@ -39,8 +39,8 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.algorithms import ditto, fedrep, ifca, pcfedavg, scaffold
-from fedkg.federated.algorithms.baselines import centralised
 from fedkg.federated.algorithms.fedstl import fedstl
+from fedkg.federated.algorithms.non_federated_baselines import centralised
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.client.optimisers import Adam
 from fedkg.federated.client.start_points import BestModel, PrivateLayers
@@ -50,7 +50,7 @@ from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.problem import pool
 from fedkg.federated.round_steps import Step
-from fedkg.federated.temporal.shared_samples import (
+from fedkg.federated.temporal.client_property_mining import (
     Inferred,
     inferred,
     inferred_privately,

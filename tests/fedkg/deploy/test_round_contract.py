@@ -16,7 +16,7 @@ from fedkg.deploy.message import Message
 from fedkg.deploy.round_contract import ContractTransport, RoundContract, wait_for_sites
 from fedkg.deploy.transport import Reply
 from fedkg.errors import FederationError, TooFewClients
-from fedkg.update_exclusion import NO_PROCESS, NO_REPLY, NOT_NEEDED, PAUSED, explain_exclusion
+from fedkg.exclusion_reasons import NO_PROCESS, NO_REPLY, NOT_NEEDED, PAUSED, explain_exclusion
 
 NEVER = 1e9
 

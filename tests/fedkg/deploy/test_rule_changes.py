@@ -14,19 +14,19 @@ import yaml
 from command import call
 from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 
-from fedkg.deploy.federation import (
+from fedkg.deploy.federation_folders import (
     INVITATION,
     PACK,
     create_federation,
     join_federation,
     write_invitation,
 )
+from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
 from fedkg.deploy.rule_change import load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
 from fedkg.deploy.server_service import read_status
 from fedkg.deploy.signing import create_key
 from fedkg.deploy.site import open_site
-from fedkg.deploy.site_rules import confirm_rules, receive_rules
 from fedkg.deploy.transport import LoopbackTransport
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.federated import ServerState

@@ -21,7 +21,7 @@ from test_job_over_sites import (
     write_tables,
 )
 
-from fedkg.deploy.job_files import JobFiles
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site_check import list_site_disclosures

@@ -6,7 +6,7 @@ import pytest
 from command import call
 from federation_folders import create_folders
 
-from fedkg.deploy.federation import SOCKET
+from fedkg.deploy.federation_folders import SOCKET
 from fedkg.deploy.message import Message
 from fedkg.deploy.site_process import listen
 from fedkg.deploy.site_status import ActivityLog, read_report

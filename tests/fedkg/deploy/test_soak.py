@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedkg.deploy.private_rows import PrivateRows
+from fedkg.deploy.site_state_versions import PrivateRows
 from fedkg.federated import ServerState, initial_state, train
 from fedkg.federated.state import Choice
 from tests.fedkg.deploy.federation_processes import (

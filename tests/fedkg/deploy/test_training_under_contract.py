@@ -17,12 +17,12 @@ from fedkg.deploy.round_contract import RoundContract, apply_contract
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import Reply
 from fedkg.errors import JobError, TooFewClients
+from fedkg.exclusion_reasons import NO_REPLY, NOT_NEEDED
 from fedkg.federated import initial_state, to_tensors, train
 from fedkg.federated.algorithms import fedavg, scaffold
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import cohort
-from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED
 from tests.fedkg.deploy.federation_processes import NAMES, SAMPLES, make_problem, make_settings
 
 SLOW = "linz"

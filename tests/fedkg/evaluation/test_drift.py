@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binomtest
 
-from fedkg.evaluation.drift import difference_interval, measure_drift, wilson_interval
+from fedkg.evaluation.violation_rate_drift import (
+    difference_interval,
+    measure_drift,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 7), (3, 50), (7, 7), (499, 1000)])

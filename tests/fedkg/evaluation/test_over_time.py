@@ -17,7 +17,7 @@ from evaluation_packs import BELOW, COLUMNS, TORQUE, VARIANT, WEAR, bank, pack
 from fedkg.errors import TableError
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.evaluation.row_explanation import example, readings_text
-from fedkg.evaluation.table_timing import table_timing
+from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import (
     AtLeast,
     Bank,

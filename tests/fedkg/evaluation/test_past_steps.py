@@ -11,7 +11,7 @@ import pytest
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.table_timing import steps_before
+from fedkg.evaluation.table_time_steps import steps_before
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules

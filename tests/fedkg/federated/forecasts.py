@@ -17,7 +17,7 @@ from torch import Tensor
 
 import fedkg
 from fedkg.federated import Clients, Problem, SquaredError
-from fedkg.federated.temporal.shared_samples import Inferred, inferred
+from fedkg.federated.temporal.client_property_mining import Inferred, inferred
 from fedkg.models import Gradient, Noise, OuterProduct, Params
 
 PAST, STEPS = 12, 6

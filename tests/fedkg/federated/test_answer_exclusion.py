@@ -26,7 +26,7 @@ from fedkg.federated import (
 from fedkg.federated.algorithms import fedrep, ifca, krum, multi_krum, pcfedavg
 from fedkg.federated.attacks import Attack
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
-from fedkg.federated.server.answer_exclusion import AnswerExclusion
+from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
 from fedkg.federated.server.scoring import Weighed
 from fedkg.models import MLP, Params
 

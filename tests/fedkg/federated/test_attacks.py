@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind
 from fedkg.errors import JobError
+from fedkg.exclusion_reasons import NO_REPLY
 from fedkg.federated import (
     ALGORITHMS,
     BinaryCrossEntropy,
@@ -40,7 +41,6 @@ from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.scoring import Weighed
 from fedkg.federated.state import ServerState
 from fedkg.models import MLP, Params
-from fedkg.update_exclusion import NO_REPLY
 
 SIZES = (14, 9, 22, 5, 17)
 KINDS = tuple(ATTACKS)

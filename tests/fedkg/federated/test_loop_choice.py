@@ -24,8 +24,8 @@ from fedkg.federated.client.loop_choice import compile_for, estimate_seconds, is
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.state import from_tensors, to_tensors
-from fedkg.kernels import compiled_loops
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels import compiled_loop_policy
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 from fedkg.models import MLP, Recurrent
 
 pytestmark = pytest.mark.skipif(not can_compile_loops(), reason="needs compiled loops")
@@ -40,7 +40,7 @@ SIZES = (9, 4, 13)
 def _auto() -> Iterator[None]:
     """The default setting in place of the tests' setting ``on``."""
     with (
-        patch.object(compiled_loops, "waits_for_loops", lambda: False),
+        patch.object(compiled_loop_policy, "waits_for_loops", lambda: False),
         patch.object(loop_choice, "waits_for_loops", lambda: False),
     ):
         yield
@@ -83,13 +83,13 @@ def test_a_short_training_equals_one_without_loops() -> None:
 
 
 def test_a_long_training_uses_loops_from_its_second_round() -> None:
-    with patch.object(compiled_loops, "waits_for_loops", lambda: True):
+    with patch.object(compiled_loop_policy, "waits_for_loops", lambda: True):
         with_loops = states(0.0)
     long, short = states(0.0), states(1e9)
     assert equal(long[0], short[0])
     assert not equal(long[0], with_loops[0]), "loops differ in the last bits"
     assert not equal(long[1], short[1])
-    with patch.object(compiled_loops, "waits_for_loops", lambda: True):
+    with patch.object(compiled_loop_policy, "waits_for_loops", lambda: True):
         from_second = states(0.0, long[0])
     assert [equal(*pair) for pair in zip(long[1:], from_second, strict=True)] == [True] * 3
 

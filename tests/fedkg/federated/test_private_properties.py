@@ -14,8 +14,8 @@ from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.privacy.budget import ledgers
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
+from fedkg.federated.temporal.client_property_mining import Inferred, inferred, inferred_privately
 from fedkg.federated.temporal.properties import Properties, as_traces, mined
-from fedkg.federated.temporal.shared_samples import Inferred, inferred, inferred_privately
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.mining import Pick, least, private
 from fedkg.pack import Pack

@@ -17,7 +17,7 @@ from fedkg.errors import JobError, TooFewClients
 from fedkg.federated import Clients, Problem, Settings, fedavg, train
 from fedkg.federated.algorithms import krum, pcfedavg
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
-from fedkg.federated.temporal.property_exclusion import PropertyExclusion, robust_scores
+from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion, robust_scores
 
 SETTINGS = Settings(rounds=2, local_epochs=1, batch=8, learning_rate=1e-4, executor="stacked")
 LEVELS = (0.0, 0.3, -0.2, 40.0, 0.1, -0.4)

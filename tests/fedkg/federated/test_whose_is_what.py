@@ -20,9 +20,9 @@ from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state,
 from fedkg.federated.algorithms import ditto, fedrep, fltrust, ifca
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start_points import PrivateLayers
+from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
-from fedkg.federated.per_client_broadcast import per_client
 from fedkg.federated.randomness import model_seed, server_seed
 from fedkg.federated.round_steps import OfClients
 from fedkg.federated.server.robust import Trusted, TrustedMean

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fedkg.exclusion_reasons import NO_REPLY, NOT_NEEDED
 from fedkg.federated import RoundRecord
-from fedkg.jobs.exclusions import ExclusionTable, latest_exclusions, summarise_exclusions
-from fedkg.update_exclusion import NO_REPLY, NOT_NEEDED
+from fedkg.jobs.round_exclusion_table import ExclusionTable, latest_exclusions, summarise_exclusions
 
 SITES = ("graz", "linz", "wien")
 NO_PROCESS = "no site process answers on /site/site.sock"

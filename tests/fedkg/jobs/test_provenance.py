@@ -9,7 +9,7 @@ from google.protobuf.json_format import ParseDict
 from in_toto_attestation.v1 import statement_pb2
 from in_toto_attestation.v1.statement import Statement
 
-from fedkg.deploy.attestation import attest, verify_attestation
+from fedkg.deploy.run_attestation import attest, verify_attestation
 from fedkg.deploy.signing import create_key
 from fedkg.errors import FederationError, JobError, UsageError
 from fedkg.jobs import run_job

@@ -19,7 +19,7 @@ from fedkg.federated import (
 from fedkg.federated.algorithms import local_only
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
-from fedkg.jobs.deployed_models import DeployedModels, SiteModels
+from fedkg.jobs.site_models import DeployedModels, SiteModels
 from fedkg.models import MLP, Params
 
 SITES = 7

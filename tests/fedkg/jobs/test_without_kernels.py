@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fedkg.errors import UsageError
-from fedkg.kernels.compiled_loops import can_compile_loops
+from fedkg.kernels.compiled_loop_policy import can_compile_loops
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

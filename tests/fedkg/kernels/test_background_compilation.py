@@ -12,7 +12,7 @@ import pytest
 
 from fedkg.kernels import background_compilation as background
 from fedkg.kernels.compile_lock import is_locked
-from fedkg.kernels.compiled_loops import checks_bounds
+from fedkg.kernels.compiled_loop_policy import checks_bounds
 from fedkg.kernels.loop_library import cache_path
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,6 @@ import sample_functions as loops
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.kernels.address_checks import address as at
 from fedkg.kernels.loop_language import (
     Bools,
     Double,
@@ -28,6 +27,7 @@ from fedkg.kernels.loop_language import (
 )
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.loop_translation import translate
+from fedkg.kernels.memory_bounds_checks import address as at
 
 ENTRIES = (
     loops.branches,

@@ -10,7 +10,7 @@ import fedkg
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.contradiction_resolution import SampleKnowledge, reconcile
 from fedkg.knowledge.injected_model import Injected, inject
-from fedkg.knowledge.input_reduction import max_pool, select
+from fedkg.knowledge.input_selection_and_pooling import max_pool, select
 
 CLASSES = 4
 

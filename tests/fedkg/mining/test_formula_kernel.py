@@ -15,9 +15,9 @@ from tries import tries
 
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.kernels import formula_kernel
+from fedkg.kernels import formula_program_loop
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
-from fedkg.mining.formula_program import Lowering, NoProgram
+from fedkg.mining.formula_lowering import Lowering, NoProgram
 from fedkg.mining.parameter_levels import (
     ALWAYS,
     NoLevel,
@@ -135,7 +135,7 @@ def looped(
     lowering: Lowering, formula: Formula, slots: np.ndarray, params: np.ndarray
 ) -> torch.Tensor:
     result = np.full(slots.shape[1], np.nan)
-    formula_kernel.first_numbers(
+    formula_program_loop.first_numbers(
         *lowering.program(formula), slots, params, result, np.arange(slots.shape[1])
     )
     return torch.from_numpy(result)

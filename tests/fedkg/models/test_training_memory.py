@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from fedkg.models import MLP, KnowledgeGraph, TabNet, softmax_regression
-from fedkg.models.memory_footprint import Footprint, footprint
+from fedkg.models.activation_memory import Footprint, footprint
 from fedkg.models.model_protocols import Model
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedkg.jobs import Event, run_job
-from fedkg.operations.listeners import Observation, observe
+from fedkg.operations.run_event_listeners import Observation, observe
 
 RULES = """\
 signal torque  in N.m  column "Torque [Nm]"

@@ -17,7 +17,7 @@ import pytest
 from fedkg.errors import UsageError
 from fedkg.jobs import Event
 from fedkg.operations import notifications
-from fedkg.operations.listeners import Observation, observe
+from fedkg.operations.run_event_listeners import Observation, observe
 
 OF = {"trial": "scfa", "rounds": 9}
 

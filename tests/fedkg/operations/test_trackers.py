@@ -10,7 +10,7 @@ import pytest
 
 from fedkg.errors import UsageError
 from fedkg.jobs import Event
-from fedkg.operations.listeners import Observation, observe
+from fedkg.operations.run_event_listeners import Observation, observe
 
 Figures = dict[tuple[str, str, int], float]
 """Values by trial, column and round."""

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from fedkg.jobs import Event, run_job
 from fedkg.jobs.events import EVENTS
-from fedkg.operations.watch import LineFollower, RunView
+from fedkg.operations.run_follower import LineFollower, RunView
 
 
 def test_a_frame_shows_trials_figures_both_counts_and_sites(

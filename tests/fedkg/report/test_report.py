@@ -25,7 +25,7 @@ from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text
 from fedkg.report.trial_groups import scenarios
 from fedkg.report.verdict import run_verdict
-from fedkg.report.zone_advice import zone_advice, zone_basis
+from fedkg.report.violation_zone_advice import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]
 

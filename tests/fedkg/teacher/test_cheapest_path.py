@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.kernels.cheapest_path import cheapest_letters
+from fedkg.kernels.decision_diagram_shortest_path import cheapest_letters
 from fedkg.teacher.trace_decision_diagram import Edge, Layer, diagram_edges
 
 LETTERS = 3

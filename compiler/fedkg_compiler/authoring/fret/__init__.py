@@ -1,6 +1,6 @@
 """Rule files from the requirements of FRET, NASA's Formal Requirements Elicitation Tool."""
 
-from fedkg_compiler.authoring.fret.export import FretExport, read_export
+from fedkg_compiler.authoring.fret.export_reader import FretExport, read_export
 from fedkg_compiler.authoring.fret.rule_file import (
     DraftedRequirement,
     FretDraft,

@@ -13,8 +13,7 @@ from typing import Literal
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import RequirementsError
 from fedkg.limits import require_within_limit
-from fedkg_compiler.authoring.draft_text import Names, quoted, remark
-from fedkg_compiler.authoring.fret.export import FretExport, FretVariable, Requirement
+from fedkg_compiler.authoring.fret.export_reader import FretExport, FretVariable, Requirement
 from fedkg_compiler.authoring.fret.fretish import Fretish, NotFretish, parse_requirement
 from fedkg_compiler.authoring.fret.translation import (
     Symbol,
@@ -24,6 +23,7 @@ from fedkg_compiler.authoring.fret.translation import (
     rule_of_formula,
     type_of,
 )
+from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted, remark
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lark import Token, Tree
 
-from fedkg_compiler.authoring.fret.export import FretVariable
+from fedkg_compiler.authoring.fret.export_reader import FretVariable
 from fedkg_compiler.authoring.fret.fretish import Fretish, Node, parse_formula
 
 Truth = str | bool

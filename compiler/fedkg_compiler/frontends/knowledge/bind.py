@@ -37,13 +37,13 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
 )
 from fedkg_compiler.frontends.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.frontends.knowledge.earlier_model import bind_network
-from fedkg_compiler.frontends.knowledge.knowledge_output import (
+from fedkg_compiler.frontends.knowledge.otherwise_conflicts import conflicting_rows
+from fedkg_compiler.frontends.knowledge.output_name_resolution import (
     Answer,
     Statement,
     answer_of,
     class_position,
 )
-from fedkg_compiler.frontends.knowledge.otherwise_conflicts import conflicting_rows
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.ir import BoundRows, Program, Rows
 

@@ -12,7 +12,7 @@ from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.z3_formulas import NOW, TooLarge, number_of
 from fedkg_compiler.analysis.z3_solver import Solver
-from fedkg_compiler.frontends.knowledge.clause_rows import ClauseRow, Verdict
+from fedkg_compiler.frontends.knowledge.clause_proof_records import ClauseRow, Verdict
 
 if TYPE_CHECKING:
     from fedkg.pack import Term

@@ -20,7 +20,7 @@ from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg_compiler.analysis import Budget
 from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.frontends.knowledge.clause_rows import ClauseRow, Verdict
+from fedkg_compiler.frontends.knowledge.clause_proof_records import ClauseRow, Verdict
 from fedkg_compiler.frontends.knowledge.contradictions import contradictions
 
 STEPS = 2_000_000

@@ -41,7 +41,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Reference,
     Word,
 )
-from fedkg_compiler.frontends.knowledge.knowledge_output import Answer, Statement
+from fedkg_compiler.frontends.knowledge.output_name_resolution import Answer, Statement
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.frontends.sheets.sheet_quantifiers import sheet_advice, unreadable
 

@@ -31,7 +31,7 @@ from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
     read_onnx,
     read_safetensors,
 )
-from fedkg_compiler.frontends.knowledge.knowledge_output import Answer, Statement
+from fedkg_compiler.frontends.knowledge.output_name_resolution import Answer, Statement
 from fedkg_compiler.input_tracking import read_bytes
 from fedkg_compiler.ir import BoundRows, Program, RowBuilder
 

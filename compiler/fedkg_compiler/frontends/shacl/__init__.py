@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fedkg_compiler.input_tracking import find, read_bytes
 
 if TYPE_CHECKING:  # `fedkg validate` needs none of the modules that bind rules to tables
-    from fedkg_compiler.diagnostics.problems import Problems
+    from fedkg_compiler.diagnostics.diagnostic_collector import Problems
     from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
     from fedkg_compiler.frontends.fkg.syntax.tree import Load, RuleFile
     from fedkg_compiler.frontends.shacl.bind import ShapesBinder

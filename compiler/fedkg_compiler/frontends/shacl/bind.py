@@ -36,7 +36,6 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_path,
 )
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
-from fedkg_compiler.frontends.shacl.queries import conditional
 from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, behind_rdflib
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     Expr,
@@ -52,6 +51,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     negate,
     required,
 )
+from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
 from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.unknown_terms import Words

@@ -12,7 +12,7 @@ from rdflib import OWL, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Cell, DeclaredSignal, Place, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (

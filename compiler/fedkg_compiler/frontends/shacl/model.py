@@ -18,7 +18,7 @@ from rdflib.term import Node
 
 from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.shacl import bounded_regex
+from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph, StoredTerms, memory_graph
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
@@ -389,7 +389,7 @@ def what_is_wrong(name: str, value: Node) -> str:
     if name == "pattern":
         wrong = "which is not a regular expression"
         if isinstance(value, Literal):
-            wrong = bounded_regex.what_is_wrong(str(value))
+            wrong = linear_time_regex.what_is_wrong(str(value))
         return f"{shown}, {wrong}" if wrong else ""
     return ""
 

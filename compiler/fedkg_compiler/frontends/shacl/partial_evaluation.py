@@ -46,7 +46,6 @@ from fedkg_compiler.frontends.shacl.model import (
     path_text,
     steps_in,
 )
-from fedkg_compiler.frontends.shacl.queries import Queries
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     MOST,
     Beside,
@@ -65,6 +64,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     guarded,
     negate,
 )
+from fedkg_compiler.frontends.shacl.sparql_constraint_binding import Queries
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED, ordered, value_test
 from fedkg_compiler.graph.graph_terms import Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem

@@ -12,7 +12,7 @@ from decimal import Decimal
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg_compiler.frontends.shacl import bounded_regex
+from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.frontends.shacl.model import Constraint
 
 _ORDER: dict[str, Callable[[int], bool]] = {
@@ -80,7 +80,7 @@ def value_test(constraint: Constraint) -> Test | None:
         case "pattern":
             return lambda value: (
                 not isinstance(value, BNode)
-                and bounded_regex.matches(str(argument), constraint.flags, str(value))
+                and linear_time_regex.matches(str(argument), constraint.flags, str(value))
             )
         case "languageIn":
             return lambda value: (

@@ -12,7 +12,7 @@ from rdflib import RDF, BNode, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.column_triples import (
+from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import (
     TermTriple,
     facts_of_column,
     facts_of_key,

@@ -15,7 +15,7 @@ from rdflib.term import Node
 from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
-from fedkg_compiler.frontends.shacl.constraint_query_analysis import asked_properties, unbound
+from fedkg_compiler.frontends.shacl.constraint_query_references import asked_properties, unbound
 from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.focus_node_columns import CATEGORY, PASSING, Observer, is_number
 from fedkg_compiler.frontends.shacl.model import (
@@ -38,7 +38,7 @@ from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
-from fedkg_compiler.graph.vocabulary import closest_name
+from fedkg_compiler.graph.vocabulary_index import closest_name
 from fedkg_compiler.ir import Refusal
 
 _CLOSED = {

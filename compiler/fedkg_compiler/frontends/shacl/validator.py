@@ -26,14 +26,6 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
     with_variable_as,
 )
 from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.focus_queries import (
-    MEMBERS,
-    select,
-    to_store,
-    triple_to_store,
-    with_constant,
-    with_members,
-)
 from fedkg_compiler.frontends.shacl.model import (
     Constraint,
     Path,
@@ -42,6 +34,14 @@ from fedkg_compiler.frontends.shacl.model import (
     Step,
     items,
     read_path,
+)
+from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    MEMBERS,
+    select,
+    to_store,
+    triple_to_store,
+    with_constant,
+    with_members,
 )
 from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph, to_rdflib
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test

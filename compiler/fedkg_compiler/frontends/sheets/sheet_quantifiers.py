@@ -15,7 +15,7 @@ from fedkg.tables import Table
 from fedkg.tables.cell_words import is_unknown
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.units.header import split_header
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.scope import Cell, Environment, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Word
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fedkg_compiler.frontends.fkg.binding.scope import Place
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Key
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Observed
-from fedkg_compiler.frontends.sparql.entity_values import NotTogether
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
+from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, Literal
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText

@@ -17,7 +17,6 @@ from fedkg_compiler.formulas.formula_algebra import Truth, all_of, any_of, known
 from fedkg_compiler.frontends.fkg.binding.arithmetic import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.frontends.sparql import aggregates, exists_members
 from fedkg_compiler.frontends.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
-from fedkg_compiler.frontends.sparql.entity_values import NotTogether
 from fedkg_compiler.frontends.sparql.if_coalesce_lifting import TRUTHS
 from fedkg_compiler.frontends.sparql.numeric_terms import (
     Number,
@@ -25,6 +24,7 @@ from fedkg_compiler.frontends.sparql.numeric_terms import (
     in_one_unit,
     unknown_term,
 )
+from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
 from fedkg_compiler.frontends.sparql.slot_lowering import (
     Lowering,

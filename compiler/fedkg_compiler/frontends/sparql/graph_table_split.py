@@ -23,7 +23,6 @@ from fedkg_compiler.frontends.sparql.branch_tree import (
     steps,
     unknown_to_graph,
 )
-from fedkg_compiler.frontends.sparql.entity_values import NotTogether, enumerated
 from fedkg_compiler.frontends.sparql.group_by_queries import grouped
 from fedkg_compiler.frontends.sparql.if_coalesce_lifting import (
     choice,
@@ -32,7 +31,8 @@ from fedkg_compiler.frontends.sparql.if_coalesce_lifting import (
     takes_text,
 )
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.frontends.sparql.optional_scope import Design
+from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether, enumerated
+from fedkg_compiler.frontends.sparql.optional_scope_check import Design
 from fedkg_compiler.frontends.sparql.sosa_observations import without_observations
 from fedkg_compiler.graph.graph_terms import Literal
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem

@@ -8,10 +8,10 @@ from typing import Any
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.column_triples import TermTriple
+from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import TermTriple
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Batch
-from fedkg_compiler.frontends.sparql.branch_rows import RowMaker, solutions
+from fedkg_compiler.frontends.sparql.branch_constraint_rows import RowMaker, solutions
 from fedkg_compiler.frontends.sparql.graph_table_split import Splitter
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
@@ -19,7 +19,7 @@ from fedkg_compiler.frontends.sparql.slot_lowering import plain_text
 from fedkg_compiler.frontends.sparql.solution_triples import facts_of_query
 from fedkg_compiler.graph.graph import Resource
 from fedkg_compiler.graph.graph_terms import Iri, Literal
-from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import Load
-from fedkg_compiler.graph.spans import point
-from fedkg_compiler.graph.sparql_syntax.query_forms import Reader
+from fedkg_compiler.graph.span_construction import point
+from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.input_tracking import find, read_bytes
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.sparql.having_aliases import without_aliases
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.graph.query import too_large

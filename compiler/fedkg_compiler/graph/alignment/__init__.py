@@ -2,10 +2,10 @@
 
 A proposal asserts nothing until a person accepts it.
 
-`alignment_terms.py` reads the terms, `stemming.py` cuts their names into stems, `similarity.py`
-compares, `suggest.py` proposes, `proposals_turtle.py` writes proposals as RDF, `mappings.py` reads
-those back that a person accepted.
+`ontology_term_reader.py` reads the terms, `stemming.py` cuts their names into stems,
+`similarity.py` compares, `suggest.py` proposes, `proposals_turtle.py` writes proposals as RDF,
+`mappings.py` reads those back that a person accepted.
 
 Mappings proper are SSSOM files, read by `sources/sssom.py`: `mappings.py` adds what follows from
-exact ones, and `b2mml.py` maps the names of B2MML by rule.
+exact ones, and `b2mml_isa95_mappings.py` maps the names of B2MML by rule.
 """

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedkg_compiler.graph.alignment.alignment_terms import Term
+from fedkg_compiler.graph.alignment.ontology_term_reader import Term
 from fedkg_compiler.graph.alignment.stemming import exact, meanings, points_back, stems
 
 Matrix = npt.NDArray[np.float64]

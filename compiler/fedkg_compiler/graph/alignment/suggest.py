@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkg_compiler.graph.alignment.alignment_terms import Side, Term
+from fedkg_compiler.graph.alignment.ontology_term_reader import Side, Term
 from fedkg_compiler.graph.alignment.similarity import Likeness, Matrix, likeness
 from fedkg_compiler.graph.alignment.stemming import MEANING, exact, stems
 from fedkg_compiler.graph.standard_vocabularies import SKOS

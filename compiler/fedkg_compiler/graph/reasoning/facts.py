@@ -2,7 +2,7 @@
 under one number.
 
 Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in
-`fedkg_compiler.graph.binary_relations`; nodes that come later change no number, so that a
+`fedkg_compiler.graph.relation_algebra`; nodes that come later change no number, so that a
 closure can be taken up where another one ended.
 """
 
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyoxigraph as ox
 
-from fedkg_compiler.graph import binary_relations as relation
-from fedkg_compiler.graph.binary_relations import NONE, Nodes, Pairs, TooManyPairs
+from fedkg_compiler.graph import relation_algebra as relation
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -39,6 +38,7 @@ from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     Node,
 )
 from fedkg_compiler.graph.reasoning.rule_table import Rule
+from fedkg_compiler.graph.relation_algebra import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.graph.standard_vocabularies import UNIT
 
 SPAN = 1 << 31
@@ -48,7 +48,7 @@ Relations = dict[int, Pairs]
 
 
 class TooLarge(Exception):
-    """More than `fedkg_compiler.graph.binary_relations.most()` triples follow.
+    """More than `fedkg_compiler.graph.relation_algebra.most()` triples follow.
 
     Attributes:
         property: the property with too many pairs.

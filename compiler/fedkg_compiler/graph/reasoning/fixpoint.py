@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedkg_compiler.graph import binary_relations as relation
-from fedkg_compiler.graph.binary_relations import NONE, Nodes, Pairs, TooManyPairs
+from fedkg_compiler.graph import relation_algebra as relation
 from fedkg_compiler.graph.reasoning import rule_table
 from fedkg_compiler.graph.reasoning.facts import SPAN, Facts, Relations, among, split
 from fedkg_compiler.graph.reasoning.owl_vocabulary import SAME, TYPE
 from fedkg_compiler.graph.reasoning.rule_table import Atom, Rule
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP, SAME_NODE, compare, swrl_rules
+from fedkg_compiler.graph.relation_algebra import NONE, Nodes, Pairs, TooManyPairs
 
 Table = dict[int, Nodes]
 

@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.binary_relations import NONE, Pairs
 from fedkg_compiler.graph.reasoning import rule_table
 from fedkg_compiler.graph.reasoning.facts import (
     SPAN,
@@ -53,6 +52,7 @@ from fedkg_compiler.graph.reasoning.proofs import (
     prove,
 )
 from fedkg_compiler.graph.reasoning.rule_table import Rule
+from fedkg_compiler.graph.relation_algebra import NONE, Pairs
 
 DEEPEST = 24
 """Steps back after which a reason is given up."""

@@ -37,7 +37,7 @@ from fedkg_compiler.graph.sources.opcua_nodes import (
 )
 from fedkg_compiler.graph.sources.opcua_standard_nodes import DATATYPES, STANDARD, UA
 from fedkg_compiler.graph.sources.result import Awaited, NodeNames, Read
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     FKG,
     NUMBERS,

@@ -20,7 +20,7 @@ import yaml
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.graph_terms import is_iri
 from fedkg_compiler.graph.sources.result import Read
-from fedkg_compiler.graph.spans import FILE_READ_ON, point, report
+from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     DCTERMS,
     OWL,

@@ -11,7 +11,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.sources.xml_schema_names import Key, Names
 from fedkg_compiler.graph.sources.xsd_files import XSD_NAMESPACE, Element, Schema
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 
 _WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration
 dateTime time date gYearMonth gYear gMonthDay gDay gMonth hexBinary base64Binary anyURI QName

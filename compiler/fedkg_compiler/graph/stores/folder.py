@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.graph_checksum import quad_lines
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.spans import point, report
+from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.triple_files import ANEW, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_tracking import STORE_STATE, read_bytes

@@ -27,7 +27,7 @@ from fedkg_compiler.graph.stores.folder import (
     merged,
     read_state,
 )
-from fedkg_compiler.graph.stores.iri_prefix_scan import marks_in
+from fedkg_compiler.graph.stores.mapping_marker_scan import marks_in
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.triple_files import PARTS, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_tracking import STORE_STATE, is_endpoint, is_store
@@ -105,7 +105,7 @@ def _read(
     problems: list[Diagnostic] = []
     for file in files:
         if is_endpoint(file):
-            from fedkg_compiler.graph.stores.endpoint_graph import read_endpoint
+            from fedkg_compiler.graph.stores.endpoint_graph_download import read_endpoint
 
             document, said = read_endpoint(str(file))
             place = "" if document is None else document.name

@@ -14,8 +14,13 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import Catalog, add_entry, load_catalog, load_graph
-from fedkg_compiler.graph.alignment.b2mml import Rule, b2mml_alignments, b2mml_mappings, b2mml_sssom
-from fedkg_compiler.graph.catalog import documents_of
+from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import (
+    Rule,
+    b2mml_alignments,
+    b2mml_mappings,
+    b2mml_sssom,
+)
+from fedkg_compiler.graph.ontology_catalog import documents_of
 from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
 
 SCHEMAS = SHARED / "ontologies" / "isa95-b2mml-0700"

@@ -13,8 +13,8 @@ from test_alignments import mappings
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph import Catalog, Graph, load_graph
-from fedkg_compiler.graph.alignment.alignment_terms import Side, gather
 from fedkg_compiler.graph.alignment.mappings import STATUSES
+from fedkg_compiler.graph.alignment.ontology_term_reader import Side, gather
 from fedkg_compiler.graph.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.graph.alignment.proposals_turtle import turtle
 from fedkg_compiler.graph.alignment.similarity import Likeness, likeness

@@ -12,9 +12,9 @@ import axioms as ax
 import pyoxigraph as ox
 import pytest
 
-from fedkg_compiler.graph import binary_relations
-from fedkg_compiler.graph import closure as closures
-from fedkg_compiler.graph.closure import closure, follows
+from fedkg_compiler.graph import owl_rl_closure as closures
+from fedkg_compiler.graph import relation_algebra
+from fedkg_compiler.graph.owl_rl_closure import closure, follows
 from fedkg_compiler.graph.reasoning.facts import Facts, TooLarge
 from fedkg_compiler.graph.reasoning.fixpoint import close
 
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(
 
 def test_too_much_is_too_much_from_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
     added(BASE, "one")
-    monkeypatch.setattr(binary_relations, "LIMIT", 0)
+    monkeypatch.setattr(relation_algebra, "LIMIT", 0)
     with pytest.raises(TooLarge):
         closure([], base=BASE, key="one")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from fedkg_compiler.graph.closure import follows
+from fedkg_compiler.graph.owl_rl_closure import follows
 from fedkg_compiler.graph.reasoning.hermit_reasoner import describe
 from fedkg_compiler.graph.reasoning_report import reason
 

@@ -10,7 +10,7 @@ import pytest
 import rdflib
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.graph.closure import follows
+from fedkg_compiler.graph.owl_rl_closure import follows
 from fedkg_compiler.graph.rdf_reader import read_file
 
 FILES = (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg_compiler.graph.closure import closure, follows
+from fedkg_compiler.graph.owl_rl_closure import closure, follows
 from fedkg_compiler.graph.reasoning.facts import (
     Facts,
     are_different_literals,

@@ -15,7 +15,7 @@ from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph import Catalog, load_graph
-from fedkg_compiler.graph.closure import closure, follows
+from fedkg_compiler.graph.owl_rl_closure import closure, follows
 from fedkg_compiler.graph.rdf_reader import read_rdf
 from fedkg_compiler.graph.reasoning.swrl_rules import COMPARISONS, compare
 

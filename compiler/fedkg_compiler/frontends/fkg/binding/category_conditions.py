@@ -19,7 +19,7 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.arithmetic import is_truth
-from fedkg_compiler.frontends.fkg.binding.past_values import one_step_back
+from fedkg_compiler.frontends.fkg.binding.past_operator import one_step_back
 from fedkg_compiler.frontends.fkg.binding.scope import (
     DeclaredLabel,
     Moving,

@@ -43,7 +43,7 @@ from fedkg_compiler.frontends.fkg.binding.category_conditions import (
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
 from fedkg_compiler.frontends.fkg.binding.monotone import monotone
-from fedkg_compiler.frontends.fkg.binding.past_values import history, past
+from fedkg_compiler.frontends.fkg.binding.past_operator import history, past
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Cell,
     Fixed,

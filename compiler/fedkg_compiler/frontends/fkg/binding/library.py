@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from fedkg._internal.name_matching import Suggestion, did_you_mean
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.scope import Names
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse_bytes

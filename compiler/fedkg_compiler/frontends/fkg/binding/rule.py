@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fedkg.pack import RuleRecord
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune

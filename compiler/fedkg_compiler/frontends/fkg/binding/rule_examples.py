@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Column
-from fedkg.pack.examples import RuleExample
+from fedkg.pack.rule_example_trace import RuleExample
 from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.banks import lower
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.declarations import unit_of
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
 from fedkg_compiler.frontends.fkg.binding.rule import bind_part

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Formula, Param, Role, Term
 from fedkg.units.unit import Unit
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Cause,
@@ -438,7 +438,7 @@ class Sources:
         texts: the texts of the rule files, by file name.
         members: the solutions of the patterns after `over`.
         clients: the names of the clients that each entity belongs to, by IRI; filled by
-            `fedkg_compiler.frontends.fkg.binding.private_pack_scope`.
+            `fedkg_compiler.frontends.fkg.binding.entity_ownership`.
         firsts: for each bound rule, the row that its examples run on.
         headers: for each table header, the signal that reads it, the name of its column and the
             unit that the graph states; filled by `declared_place`.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.diagnostics.problems import Problems
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS

@@ -1,0 +1,575 @@
+"""The names a rule file may use: prefixes, what each namespace has, and what was probably meant by
+a name that nothing has; and the names that documents define. Finds names in a user's graph that
+the ontology they belong to lacks, and names that are declared as two kinds of thing or defined
+differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyoxigraph as ox
+
+from fedkg._internal.name_matching import nearest_name
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
+from fedkg_compiler.graph.graph_terms import KnownTerm, TermKind, is_iri, local_name, split_iri
+from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.standard_vocabularies import (
+    OWL,
+    RDF,
+    RDFS,
+    SKOS,
+    SOSA,
+    STANDARD_TERMS,
+    UNIT,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """Prefixes and terms, gathered while the graph was loaded.
+
+    Attributes:
+        prefixes: prefix to namespace, as rule files see them.
+        closed: the namespaces of loaded ontologies, each with the name of its ontology; a name in
+            such a namespace that the ontology lacks is an error.
+        terms: namespace to the local names that ontologies and graphs define in it.
+        unused: prefixes of catalogue ontologies that are not loaded, each with the word for `use`.
+        declared: prefixes that graph files declare for themselves: prefix to (namespace, file).
+        partial: closed namespaces that our module contains only in part.
+        graphs: the IRIs of named graphs.
+        store: the triples, to look up names that are mentioned but not defined.
+        told: the triples with the names that messages may show; None: all. For a private pack it
+            holds only the triples that the pack is made from, so that messages reveal no name of
+            another client.
+    """
+
+    prefixes: Mapping[str, str]
+    closed: Mapping[str, str]
+    terms: Mapping[str, frozenset[str]]
+    unused: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    partial: frozenset[str] = frozenset()
+    graphs: frozenset[str] = frozenset()
+    store: ox.Store = field(default_factory=ox.Store)
+    told: ox.Store | None = None
+
+    def shorten(self, iri: str) -> str:
+        """Return the prefixed name of an IRI, or ``<IRI>`` where no prefix fits."""
+        best = max(
+            (item for item in self.prefixes.items() if iri.startswith(item[1])),
+            key=lambda item: (len(item[1]), item[0]),
+            default=None,
+        )
+        if best is None or any(mark in iri[len(best[1]) :] for mark in "/#:"):
+            return f"<{iri}>"
+        return f"{best[0]}:{iri[len(best[1]) :]}"
+
+    def expand(self, name: str, span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+        """Return the IRI of a prefixed name, or the diagnostic for a prefix that is not known."""
+        prefix, _, local = name.partition(":")
+        if prefix in self.prefixes:
+            return self.prefixes[prefix] + _unescaped(local), ()
+        return None, (self._unknown_prefix(prefix, span),)
+
+    def check(self, iri: str, shown: str, span: Span) -> tuple[Diagnostic, ...]:
+        """Return what is wrong with a term, in the words of `shown`: nothing, an error in a known
+        ontology, a warning elsewhere.
+        """
+        space = self._closed_space(iri)
+        if space is not None:
+            name, local = self.closed[space], iri[len(space) :]
+            known = self.terms.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
+            if not local or local in known:
+                return ()
+            meant = nearest_term(space, local, self.closed, self.terms)
+            advice = (
+                f"did you mean `{self._like(shown, meant)}`?"
+                if meant
+                else f"`fedkg ontology show {name}` lists what it has"
+            )
+            if space in self.partial and not meant:
+                advice = (
+                    f"the module that ships has a part of {name}; `fedkg ontology add "
+                    f"{name} FILE` loads all of it"
+                )
+            return (report("FKG111", span, f"{name} has no term `{local}`", help=advice),)
+        if self.mentioned(iri):
+            return ()
+        split = _namespace_of(iri, self.prefixes.values())
+        others = self.local_names(split) if split else frozenset()
+        if not others:
+            return ()
+        meant = closest_name(iri[len(split) :], others)
+        advice = (
+            f"did you mean `{self._like(shown, split + meant)}`?"
+            if meant
+            else "check the spelling against the graph"
+        )
+        return (
+            report(
+                "FKG112", span, f"the graph does not use `{shown}`", help=advice, severity="warning"
+            ),
+        )
+
+    def mentioned(self, iri: str) -> bool:
+        """Tell whether any triple has this IRI, or a graph."""
+        return iri in self.graphs or _mentions(self.store, iri)
+
+    def local_names(self, namespace: str) -> frozenset[str]:
+        """Return the local names of a namespace's IRIs in the graph, those of named graphs among
+        them, that messages may show.
+
+        Scans every triple, so for messages only.
+        """
+        store = self.store if self.told is None else self.told
+        iris = (
+            node.value
+            for quad in store
+            for node in (quad.subject, quad.predicate, quad.object)
+            if isinstance(node, ox.NamedNode)
+        )
+        return frozenset(
+            iri[len(namespace) :] for iri in (*self.graphs, *iris) if iri.startswith(namespace)
+        )
+
+    def by_local_name(self, name: str) -> list[str]:
+        """Return the IRIs of known terms with this local name, sorted."""
+        return sorted(space + name for space, names in self.terms.items() if name in names)
+
+    def all_local_names(self) -> frozenset[str]:
+        """Return the local names of all terms that `by_local_name` finds and that messages may
+        show.
+        """
+        told = self.told
+        return frozenset(
+            name
+            for space, names in self.terms.items()
+            for name in names
+            if told is None or _mentions(told, space + name)
+        )
+
+    def _closed_space(self, iri: str) -> str | None:
+        return max((space for space in self.closed if iri.startswith(space)), key=len, default=None)
+
+    def _like(self, shown: str, iri: str) -> str:
+        return self.shorten(iri) if not shown.startswith("<") else f"<{iri}>"
+
+    def _unknown_prefix(self, prefix: str, span: Span) -> Diagnostic:
+        message = f"the prefix `{prefix}:` is not known"
+        if prefix in self.unused:
+            return report("FKG110", span, message, help=f"add `use {self.unused[prefix]}`")
+        if prefix in self.declared:
+            namespace, file = self.declared[prefix]
+            return report(
+                "FKG110",
+                span,
+                message,
+                help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`",
+            )
+        meant = closest_name(prefix, (*self.prefixes, *self.unused))
+        if meant is not None and meant in self.unused:
+            return report(
+                "FKG110",
+                span,
+                message,
+                help=f"did you mean `{meant}:`? then add `use {self.unused[meant]}`",
+            )
+        advice = (
+            f"did you mean `{meant}:`?"
+            if meant
+            else f"declare it: `prefix {prefix}: <https://...#>`"
+        )
+        return report("FKG110", span, message, help=advice)
+
+
+def _mentions(store: ox.Store, iri: str) -> bool:
+    if not is_iri(iri):
+        return False
+    node = ox.NamedNode(iri)
+    patterns = ((node, None, None), (None, node, None), (None, None, node))
+    return any(
+        next(iter(store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns
+    )
+
+
+def nearest_term(
+    space: str, local: str, closed: Mapping[str, str], terms: Mapping[str, Iterable[str]]
+) -> str | None:
+    """Return the IRI that was probably meant by a name that its namespace lacks, or None.
+
+    The terms of an ontology can be in several namespaces: the same name in another of them comes
+    first, then the nearest spelling in any of them.
+
+    Args:
+        space, local: the namespace and the name. closed, terms: as in `Vocabulary`.
+    """
+    owner = closed.get(space)
+    others = sorted(other for other, name in closed.items() if name == owner and other != space)
+    spaces: dict[str, str] = {}
+    for other in (space, *others):
+        for name in {*terms.get(other, ()), *STANDARD_TERMS.get(other, ())}:
+            spaces.setdefault(name, other)
+    meant = local if local in spaces else closest_name(local, spaces)
+    return None if meant is None else spaces[meant] + meant
+
+
+def closest_name(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that was probably meant: the same but for case, ``_``, ``-`` or a
+    plural; else the nearest in spelling.
+    """
+    pool = sorted(set(candidates) - {name})
+    flat: dict[str, str] = {}
+    for candidate in pool:
+        flat.setdefault(_flat(candidate), candidate)
+    wanted = _flat(name)
+    for fold in (wanted, wanted.removesuffix("s"), wanted.removesuffix("es"), wanted + "s"):
+        if fold in flat:
+            return flat[fold]
+    return nearest_name(name, pool)
+
+
+def _flat(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def _namespace_of(iri: str, known: Iterable[str]) -> str:
+    best = max((space for space in known if iri.startswith(space)), key=len, default="")
+    return best or iri[: len(iri) - len(local_name(iri))]
+
+
+def _unescaped(local: str) -> str:
+    r"""Return a local name without the backslashes that SPARQL and Turtle allow in it: ``a\.b`` is
+    ``a.b``.
+    """
+    return local.replace("\\", "")
+
+
+_CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", RDFS + "Datatype"})
+_PROPERTY_TYPES = frozenset(
+    {RDF + "Property"}
+    | {
+        OWL + name + "Property"
+        for name in (
+            "Object",
+            "Datatype",
+            "Annotation",
+            "Functional",
+            "InverseFunctional",
+            "Transitive",
+            "Symmetric",
+        )
+    }
+)
+_KINDS = {
+    OWL + "Class": "class",
+    RDFS + "Datatype": "datatype",
+    OWL + "ObjectProperty": "object property",
+    OWL + "DatatypeProperty": "data property",
+    OWL + "AnnotationProperty": "annotation property",
+}
+_LABEL = (RDFS + "label", SKOS + "prefLabel")
+_COMMENT = (RDFS + "comment", SKOS + "definition")
+_TELLING = frozenset(
+    ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type")
+)
+_TYPE = ox.NamedNode(RDF + "type")
+_TYPES = frozenset(
+    ox.NamedNode(iri)
+    for iri in _CLASS_TYPES
+    | _PROPERTY_TYPES
+    | {*_KINDS, SOSA + "ObservableProperty", OWL + "Ontology"}
+)
+_MOST_REPORTED = 20
+
+
+@dataclass(slots=True)
+class Definition:
+    """The definition of one name in one document while it is collected.
+
+    Attributes:
+        kinds: the elements of `_KINDS` that it is declared to be.
+    """
+
+    ontology: str
+    kind: TermKind = "individual"
+    labels: set[tuple[str, str]] = field(default_factory=set)
+    comments: set[tuple[str, str]] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+
+
+def definitions(document: Document, ontology: str, *, individuals: bool) -> dict[str, Definition]:
+    """Return the names that a document defines: its classes and properties, and with `individuals`
+    every other named subject.
+
+    An observed property (`sosa:ObservableProperty`) and a property that is used count as properties
+    where individuals do not count.
+    """
+    found: dict[str, Definition] = defaultdict(lambda: Definition(ontology))
+    observed: set[str] = set()
+    beside: set[str] = set()
+    predicates: set[ox.NamedNode] = set()
+    for quad in document.triples:
+        node = quad.predicate  # each look into a quad makes an object
+        predicates.add(node)
+        if (
+            node not in _TELLING
+            or (node == _TYPE and quad.object not in _TYPES)
+            or not isinstance(subject := quad.subject, ox.NamedNode)
+        ):
+            continue  # most things of a plant are instances of the plant's classes
+        predicate, entry, told = node.value, found[subject.value], quad.object
+        if isinstance(told, ox.Literal):
+            if predicate in _LABEL:
+                entry.labels.add((told.language or "", told.value))
+            elif predicate in _COMMENT:
+                entry.comments.add((told.language or "", told.value))
+        elif predicate == RDFS + "subClassOf":
+            entry.kind = "class"
+        elif predicate == RDF + "type" and isinstance(told, ox.NamedNode):
+            kind = told.value
+            if kind in _KINDS:
+                entry.kinds.add(_KINDS[kind])
+            if kind in _CLASS_TYPES:
+                entry.kind = "class"
+            elif kind in _PROPERTY_TYPES and entry.kind != "class":
+                entry.kind = "property"
+            elif kind == SOSA + "ObservableProperty":
+                observed.add(subject.value)
+            elif kind == OWL + "Ontology":
+                beside.add(subject.value)
+    if individuals:
+        subjects = {quad.subject for quad in document.triples}
+        named = {node.value for node in subjects if isinstance(node, ox.NamedNode)} - beside
+        return {iri: found[iri] for iri in named if split_iri(iri)[1]}
+    kept = {
+        iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed
+    }
+    for iri in {node.value for node in predicates} - set(kept):
+        if iri.startswith(tuple(STANDARD_TERMS)):
+            continue
+        kept[iri] = found[iri]
+        kept[iri].kind = "property"
+    return kept
+
+
+def _best_text(texts: set[tuple[str, str]]) -> str:
+    """Return the text in English, else without a language, else in the first language; "" where
+    there is none.
+    """
+    return min(
+        texts,
+        key=lambda item: (0 if item[0].startswith("en") else 1 if not item[0] else 2, *item),
+        default=("", ""),
+    )[1]
+
+
+def known_terms(found: Mapping[str, Definition], vocabulary: Vocabulary) -> tuple[KnownTerm, ...]:
+    """The defined names with their descriptions, sorted by IRI."""
+    return tuple(
+        KnownTerm(
+            iri=iri,
+            short=vocabulary.shorten(iri),
+            kind=entry.kind,
+            label=_best_text(entry.labels),
+            comment=_best_text(entry.comments),
+            ontology=entry.ontology,
+        )
+        for iri, entry in sorted(found.items())
+    )
+
+
+def strangers(
+    document: Document,
+    closed: Mapping[str, str],
+    known: Mapping[str, frozenset[str]],
+    partial: frozenset[str],
+) -> tuple[Diagnostic, ...]:
+    """Return a warning for each property or object of a user's graph in a known ontology's
+    namespace that the ontology lacks.
+
+    Where our module has only a part of the ontology (`partial`), a name is doubtful only if it is
+    nearly one of those.
+    """
+    spaces = sorted({*closed, *STANDARD_TERMS}, key=len, reverse=True)
+    known_spaces = tuple(spaces)
+    nodes = dict.fromkeys(
+        node
+        for quad in document.triples
+        for node in (quad.predicate, quad.object)
+        if isinstance(node, ox.NamedNode)
+    )
+    awaited = document.nodes.awaited if document.nodes is not None else {}
+    used = [
+        node for node in nodes if node.value.startswith(known_spaces) and node.value not in awaited
+    ]
+    defined = {quad.subject for quad in document.triples}.intersection(used)
+    problems: list[Diagnostic] = []
+    for iri in (node.value for node in used if node not in defined):
+        space = next(space for space in spaces if iri.startswith(space))
+        local = iri[len(space) :]
+        names = known.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
+        if (
+            not local
+            or local in names
+            or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local))
+        ):
+            continue
+        units = units_meant(local, names) if space == UNIT else ()
+        nearest = nearest_term(space, local, closed, known)
+        meant = [space + unit for unit in units] or ([nearest] if nearest else [])
+        if not meant and space in partial:
+            continue
+        shown = _shown(document, iri)
+        advice = (
+            f"did you mean {' or '.join(f'`{_shown(document, one)}`' for one in meant)}?"
+            if meant
+            else ""
+        )
+        name = closed.get(space, space)
+        problems.append(
+            report(
+                "FKG115",
+                find(document, iri, space, local),
+                f"{name} has no term `{shown}`",
+                help=advice,
+                severity="warning",
+            )
+        )
+    return tuple(problems[:_MOST_REPORTED])
+
+
+def _shown(document: Document, iri: str) -> str:
+    """The IRI with the document's prefix for the longest namespace that it starts with."""
+    fitting = sorted(
+        (-len(space), prefix)
+        for prefix, space in document.prefixes.items()
+        if space and iri.startswith(space)
+    )
+    return f"{fitting[0][1]}:{iri[-fitting[0][0] :]}" if fitting else f"<{iri}>"
+
+
+def find(document: Document, iri: str, space: str, local: str) -> Span:
+    """Return where a document first writes an IRI, in full or with a prefix.
+
+    Its beginning where that is not found.
+
+    In an OPC UA node set it is the node of the IRI.
+    """
+    if document.nodes is not None and iri in document.nodes.places:
+        return point(document.name, *document.nodes.places[iri])
+    spellings = [
+        re.escape(f"{prefix}:{local}")
+        for prefix, namespace in document.prefixes.items()
+        if namespace == space
+    ]
+    pattern = "|".join(
+        [
+            *(rf"(?<![\w:.-]){text}(?![\w-])" for text in sorted(spellings)),
+            re.escape(iri) + r"(?![\w-])",
+        ]
+    )
+    match = re.search(pattern, document.text)
+    if match is None:
+        return point(document.name)
+    line = document.text.count("\n", 0, match.start()) + 1
+    column = match.start() - document.text.rfind("\n", 0, match.start())
+    return point(document.name, line, column, width=match.end() - match.start())
+
+
+def by_namespace(iris: Sequence[str], closed: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return namespace to local names; the namespaces of `closed` first, the longest that fits."""
+    spaces = sorted(closed, key=len, reverse=True)
+    found: dict[str, set[str]] = defaultdict(set)
+    for iri in iris:
+        space = next((space for space in spaces if iri.startswith(space)), None)
+        name = iri[len(space) :] if space is not None else ""
+        if space is None or not name:
+            space, name = split_iri(iri)
+        if name:
+            found[space].add(name)
+    return {space: frozenset(names) for space, names in found.items()}
+
+
+_CONFLICTS = (
+    ("class", "object property", "class"),
+    ("class", "data property", "class"),
+    ("class", "annotation property", "class"),
+    ("class", "datatype", "class"),
+    ("object property", "data property", "property"),
+)
+"""Two kinds that no name can have, and what it is taken as. A class or a property that is an
+individual too is allowed by OWL 2."""
+
+
+def two_kinds(
+    found: Mapping[str, Definition], documents: Sequence[Document]
+) -> tuple[Diagnostic, ...]:
+    """Return a warning for each name with two kinds that exclude each other, at the first place in
+    `documents` that has it.
+    """
+    clashes: dict[str, tuple[str, str, str]] = {}
+    for iri, entry in sorted(found.items()):
+        if len(entry.kinds) < 2 or iri.startswith(tuple(STANDARD_TERMS)):
+            continue
+        clash = next((clash for clash in _CONFLICTS if {*clash[:2]} <= entry.kinds), None)
+        if clash is not None and len(clashes) < _MOST_REPORTED:
+            clashes[iri] = clash
+    places = _first_places(clashes, documents)
+    problems: list[Diagnostic] = []
+    for iri, (one, other, taken) in clashes.items():
+        article = "an" if other[0] in "ao" else "a"
+        problems.append(
+            report(
+                "FKG120",
+                places[iri],
+                f"<{iri}> is declared to be {'an' if one[0] in 'ao' else 'a'} {one} and "
+                f"{article} {other}",
+                help=f"fedkg uses it as a {taken}; give one of the two another name",
+                severity="warning",
+            )
+        )
+    return tuple(problems)
+
+
+def _first_places(iris: Iterable[str], documents: Sequence[Document]) -> dict[str, Span]:
+    """The span at which the first document that states a kind for each name writes it."""
+    waiting = {ox.NamedNode(iri) for iri in iris}
+    places: dict[str, Span] = {}
+    for document in documents:
+        if not waiting:
+            break
+        said = {
+            quad.subject
+            for quad in document.triples
+            if quad.predicate == _TYPE and quad.subject in waiting
+        }
+        for node in said:
+            assert isinstance(node, ox.NamedNode)
+            places[node.value] = find(document, node.value, *split_iri(node.value))
+        waiting -= said
+    return places
+
+
+def told_twice(iri: str, old: Definition, new: Definition, document: Document) -> Diagnostic | None:
+    """Return a warning where two files call one class or property by different labels in one
+    language; None if they agree.
+    """
+    for language, text in sorted(new.labels):
+        others = {label for known, label in old.labels if known == language}
+        if others and text not in others:
+            return report(
+                "FKG119",
+                find(document, iri, *split_iri(iri)),
+                f'<{iri}> is "{text}" here, and "{min(others)}" in {Path(old.ontology).name}; both'
+                " are taken",
+                help="if these are two versions of one ontology, remove one",
+                severity="warning",
+            )
+    return None
