@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fedkg.cli.console import print_note, stderr_console
-from fedkg.operations.live_view import figures_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -88,6 +87,9 @@ class ProgressDisplay:
 
     def _advance(self, event: Event) -> None:
         if self._bar is not None and event.trial_number in self._trials:
+            # imported here: commands without a run start without NumPy
+            from fedkg.operations.live_view import figures_text
+
             self._bar.update(
                 self._trials[event.trial_number],
                 completed=event.round,

@@ -57,6 +57,7 @@ def _verdict(records: RunRecords, best: Result | None) -> str:
         "accuracy": "finds the classes",
         "rmse": "predicts the target",
         "mse": "forecasts",
+        "concordance": "ranks survival",
     }[measure.name]
     digits = 2 if measure.name == "f1" else measure.digits
     said = (

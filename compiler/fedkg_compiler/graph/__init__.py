@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from fedkg_compiler.graph.user_ontology_catalog import add_entry, remove_entry
 
 _EXPORTS = {
-    "catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
+    "ontology_catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
     "catalog_listing": ("EntryInfo", "TermInfo", "list_entries", "show_entry"),
     "graph": ("Graph",),
     "load": ("load_graph",),
-    "local_catalog": ("add_entry", "remove_entry"),
+    "user_ontology_catalog": ("add_entry", "remove_entry"),
     "graph_terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}

@@ -197,7 +197,8 @@ def convergence_table(job: CausesJob, found: Discovery) -> list[dict[str, Any]]:
     rates = rates_of(job.learning)
     made = []
     for m, client in enumerate(found.series.clients):
-        here = bool(client.emission.any())  # a server does not know the measurements of its sites
+        # a server does not know the measurements of its sites: they are 0 there
+        here = bool(client.measurements.any())
         known = convergence_of(found.series, rates, m) if here else None
         figures = (
             dict.fromkeys(("radius", "distance", "convexity", "smoothness"))

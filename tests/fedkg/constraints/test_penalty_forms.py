@@ -165,8 +165,11 @@ rule tight for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"semantics": "soft"}, r'no semantics `soft`\n  expected: "exact" or "smooth" or "sound"'),
-        ({"form": "square"}, r"no form `square`"),
+        (
+            {"semantics": "soft"},
+            r'unknown semantics `soft`\n  expected: "exact" or "smooth" or "sound"',
+        ),
+        ({"form": "square"}, r"unknown form `square`"),
         ({"semantics": "smooth", "temperature": 0.0}, r"temperature must be above 0"),
         ({"form": "log_barrier", "sharpness": -1.0}, r"sharpness must be above 0"),
     ],

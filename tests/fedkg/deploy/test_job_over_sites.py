@@ -964,7 +964,7 @@ def test_a_site_refuses_training_settings_that_are_not_its_own(tmp_path, milling
 
     write_tables(tmp_path / "whole")
     inner = write_federation(tmp_path, JOB | {"federation": {"grace": 0.2}}, milling_pack)
-    with pytest.raises(FederationError, match="other training settings of site graz"):
+    with pytest.raises(FederationError, match="the training settings of site graz differ"):
         run_server(tmp_path / "federation", Forgery(inner, change_request=change), report=False)
 
 

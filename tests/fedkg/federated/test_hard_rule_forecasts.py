@@ -105,7 +105,7 @@ def test_without_hard_rules_the_model_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ("rule r hard require x * y <= 3 bar * 1 bar", "`r` is hard, and .* not linear"),
+        ("rule r hard require x * y <= 3 bar * 1 bar", "`r` is hard, but .* not linear"),
         ("rule r hard require x >= past x", "it reads `past x`"),
         (
             "rule a hard require x + y <= 1 bar\nrule b hard require x - y <= 1 bar",

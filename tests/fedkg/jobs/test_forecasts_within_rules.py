@@ -190,11 +190,11 @@ def test_strict_ends_leave_open_what_may_still_come_true(cli: Command, tmp_path:
     [
         (
             "rule ramp hard require level <= past level + 2 t",
-            "`ramp` is hard, and .* it reads `past level`",
+            "`ramp` is hard, but .* it reads `past level`",
         ),
         (
             "rule bent hard require level * level <= 9 t * level",
-            "`bent` is hard, and .* not linear",
+            "`bent` is hard, but .* not linear",
         ),
         (
             "rule up hard require level >= 9 t\nrule down hard require level <= 3 t",

@@ -20,7 +20,9 @@ def inner(text: str) -> Iterator[tuple[int, str]]:
     depth = 0
     for before, after in pairwise(parse_prefix(text).tokens):
         depth += (before.type == "LBRACE") - (before.type == "RBRACE")
-        start = before.end_pos
+        # `at the start` is one token, and a comment may follow its first word; quoted tokens and
+        # IRIs begin with a sign
+        start = before.start_pos if before[:1].isalpha() else before.end_pos
         if depth == 0:
             for found in _COMMENT.finditer(text, start, after.start_pos):
                 yield found.start(), found[0].rstrip()
