@@ -191,8 +191,10 @@ def from_tensors(
         joints |= {joint: {} for joint in document["joints"]}
         if tensors.keys() != set(document["tensors"]):
             raise JobError(
-                "the saved state is incomplete",
+                "the checkpoint is incomplete: it lacks tensors, or has others",
                 received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
+                help="`fedkg verify RUN` names the damaged files; restore them from a copy, or start "
+                "a new run",
             )
         for name in document["tensors"]:
             value = tensors[name]
