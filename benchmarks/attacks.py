@@ -47,8 +47,8 @@ from fedkg.jobs import Job, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples.experiment import create_experiment
-from fedkg.jobs.training import build_trial_algorithm
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_training import build_trial_algorithm
 
 ROOT = Path(__file__).resolve().parents[1]
 AI4I = Path(os.environ.get("FEDKG_SHARED", ROOT / "shared")) / "data/ai4i2020/ai4i2020.csv.gz"

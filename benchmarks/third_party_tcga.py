@@ -41,7 +41,7 @@ from fedkg.jobs.comparison.paired_test import mean_interval
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.samples.site_summary import TEST
-from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trial_training import deployed_models
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Path(os.environ.get("FEDKG_SHARED", ROOT / "shared")) / "external/tcga-brca"

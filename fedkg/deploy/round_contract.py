@@ -17,7 +17,7 @@ from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.exclusion_reasons import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.algorithm_check import check
+from fedkg.federated.algorithm_contradictions import check
 from fedkg.federated.randomness import cohort_order
 from fedkg.federated.server.sampling import OverSampling, UniformSampling
 from fedkg.federated.settings import Settings

@@ -79,8 +79,8 @@ from fedkg.jobs.samples.task_metrics import figures_of
 from fedkg.jobs.samples.trial import Evaluation, Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.limits import parse_json
 from fedkg.models import Params
 from fedkg.pack import Pack

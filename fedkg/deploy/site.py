@@ -62,8 +62,8 @@ from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.limits import parse_json
 from fedkg.models import Params
 

@@ -38,8 +38,8 @@ from fedkg.jobs.causes.measurements import training_steps
 from fedkg.jobs.samples.job_tables import TablePart
 from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.kernels.compiled_loop_policy import loops_in_round
 from fedkg.sites import load_sites, read_site
 

@@ -19,8 +19,8 @@ from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.samples.trial import Trial
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Model, Params
 
 

@@ -193,8 +193,8 @@ def from_tensors(
             raise JobError(
                 "the checkpoint is incomplete: it lacks tensors, or has others",
                 received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
-                help="`fedkg verify RUN` names the damaged files; restore them from a copy, or start "
-                "a new run",
+                help="`fedkg verify RUN` names the damaged files; restore them from a copy, or "
+                "start a new run",
             )
         for name in document["tensors"]:
             value = tensors[name]

@@ -13,7 +13,7 @@ import torch
 from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError, TooFewClients
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.algorithm_check import check
+from fedkg.federated.algorithm_contradictions import check
 from fedkg.federated.attacks import attackers_of
 from fedkg.federated.client.loop_choice import compile_for, is_worth_loops
 from fedkg.federated.client.per_client_settings import check_paces

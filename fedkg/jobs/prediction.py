@@ -41,8 +41,8 @@ from fedkg.jobs.schema.data_section import TABLE_SET, Site
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import read_site_frame
 from fedkg.jobs.sweep.stored_plan import is_sweep
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import TrialConfig
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Model, Params, predict
 from fedkg.pack import Column, Pack
 from fedkg.sites import SitesFile, load_sites, read_site

@@ -14,8 +14,8 @@ from fedkg.jobs.code_trust import require_trust
 from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.training import train_rounds
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_training import train_rounds
 from fedkg.pack import pack_bytes, read_pack
 
 END, JOB, TRIAL = "end", "job", "trial"

@@ -17,7 +17,7 @@ from fedkg._internal.notebook_html import notebook_html
 from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
-from fedkg.federated.algorithm_check import check
+from fedkg.federated.algorithm_contradictions import check
 from fedkg.federated.executors import Ranks, WorkerPool
 from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
@@ -62,14 +62,14 @@ from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.theory import compute_theory
 from fedkg.jobs.theory_observer import TheoryObserver
-from fedkg.jobs.training import (
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
+from fedkg.jobs.trial_training import (
     client_rows,
     deployed_models,
     require_devices,
     round_row,
     train_rounds,
 )
-from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.models import Params
 from fedkg.pack import Pack

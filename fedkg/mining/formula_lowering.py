@@ -1,5 +1,5 @@
-"""Translation of a formula to a program of `fedkg.kernels.formula_program_loop`, as an alternative
-to `first_step`.
+"""Translation of a formula to a program of `fedkg.kernels.numba_formula_interpreter`, as an
+alternative to `first_step`.
 
 Programs exist for comparisons of sums and products of signals and parameters, connectives and
 windows. Tensor operations evaluate all other formulas.

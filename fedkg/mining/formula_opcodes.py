@@ -1,4 +1,4 @@
-"""Operations of the programs that `fedkg.kernels.formula_program_loop` runs."""
+"""Operations of the programs that `fedkg.kernels.numba_formula_interpreter` runs."""
 
 from __future__ import annotations
 

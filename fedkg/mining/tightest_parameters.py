@@ -685,7 +685,7 @@ class _Search:
         target: int | None,
     ) -> Numbers:
         """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
-        from fedkg.kernels.formula_program_loop import first_numbers
+        from fedkg.kernels.numba_formula_interpreter import first_numbers
 
         skeleton, samples = self.given.formula, self.given.shape[1]
         filled = self._filled().numpy()

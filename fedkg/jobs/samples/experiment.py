@@ -118,7 +118,8 @@ from fedkg.jobs.table_rule_evaluation import (
     find_table_incidents,
     row_name,
 )
-from fedkg.jobs.training import (
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
+from fedkg.jobs.trial_training import (
     build_trial_algorithm,
     note_missing_sets,
     note_projection,
@@ -126,7 +127,6 @@ from fedkg.jobs.training import (
     trial_attack,
     trial_settings,
 )
-from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model
 from fedkg.pack import Pack

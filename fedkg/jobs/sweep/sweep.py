@@ -45,8 +45,8 @@ from fedkg.jobs.sweep.grid import Axis, Cell, expand_grid
 from fedkg.jobs.sweep.merged_results import comparison_csv, merge_results
 from fedkg.jobs.sweep.parallel_runs import CellListener, run_in_parallel
 from fedkg.jobs.sweep.stored_plan import CELLS, is_sweep, read_plan
-from fedkg.jobs.training import require_devices
 from fedkg.jobs.trial_expansion import plan_trials
+from fedkg.jobs.trial_training import require_devices
 from fedkg.jobs.unused_settings import find_untrained_algorithms
 
 

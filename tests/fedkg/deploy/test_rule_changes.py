@@ -36,8 +36,8 @@ from fedkg.jobs.events import Event
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.training import train_rounds
 from fedkg.jobs.trial_expansion import plan_trials
+from fedkg.jobs.trial_training import train_rounds
 from fedkg.pack import read_pack
 
 pytestmark = pytest.mark.slow

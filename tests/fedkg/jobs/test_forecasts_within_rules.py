@@ -20,8 +20,8 @@ from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_models import DeployedModels
-from fedkg.jobs.training import deployed_models
 from fedkg.jobs.trial_expansion import expand_trials
+from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import predict
 
 HEAD = """

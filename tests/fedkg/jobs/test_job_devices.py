@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_report")
 def device(elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
     """The `device` field of a job for the second device."""
     monkeypatch.setattr(
-        "fedkg.jobs.training.device_named",
+        "fedkg.jobs.trial_training.device_named",
         lambda name: elsewhere if name == "cuda" else torch.device("cpu"),
     )
     return "cuda"

@@ -28,8 +28,8 @@ from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.source_tables import SourceTables
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
-from fedkg.jobs.training import trial_settings
 from fedkg.jobs.trial_expansion import expand_trials
+from fedkg.jobs.trial_training import trial_settings
 from fedkg.report.privacy_table import privacy_table
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}

@@ -15,7 +15,7 @@ from tries import tries
 
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.kernels import formula_program_loop
+from fedkg.kernels import numba_formula_interpreter
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
 from fedkg.mining.formula_lowering import Lowering, NoProgram
 from fedkg.mining.parameter_levels import (
@@ -135,7 +135,7 @@ def looped(
     lowering: Lowering, formula: Formula, slots: np.ndarray, params: np.ndarray
 ) -> torch.Tensor:
     result = np.full(slots.shape[1], np.nan)
-    formula_program_loop.first_numbers(
+    numba_formula_interpreter.first_numbers(
         *lowering.program(formula), slots, params, result, np.arange(slots.shape[1])
     )
     return torch.from_numpy(result)

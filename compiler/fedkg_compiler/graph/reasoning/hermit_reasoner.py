@@ -81,7 +81,7 @@ def describe(
             ox.serialize([*told, *_individuals(told)], format=ox.RdfFormat.N_TRIPLES) or b""
         )
         printed = _run(
-            [sys.executable, "-m", "fedkg_compiler.graph.reasoning.hermit_process", str(path)],
+            [sys.executable, "-m", "fedkg_compiler.graph.reasoning.hermit_child", str(path)],
             folder,
             limit,
         )

@@ -1,5 +1,5 @@
 """Runs HermiT on a file of N-Triples in a separate process that can be stopped: `python -m
-...dl_child FILE`; prints JSON.
+...hermit_child FILE`; prints JSON.
 
 The JSON has `below` and `types` (pairs of IRIs, including the asserted ones), `unsatisfiable`
 (classes), `inconsistent`, and `failure`: the reason for a missing result, or "".
