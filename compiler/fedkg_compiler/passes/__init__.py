@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from fedkg_compiler.ir import Program
 from fedkg_compiler.passes.linearise_hard_rules import linearise_hard_rules
-from fedkg_compiler.passes.mark_output_rules import mark_outputs
-from fedkg_compiler.passes.register_key_columns import register_keys
+from fedkg_compiler.passes.mark_output_rules import mark_output_rules
+from fedkg_compiler.passes.register_key_columns import register_key_columns
 from fedkg_compiler.passes.set_scales import set_scales
 
-PASSES = (linearise_hard_rules, set_scales, mark_outputs, register_keys)
+PASSES = (linearise_hard_rules, set_scales, mark_output_rules, register_key_columns)
 
 
 def run_passes(program: Program) -> Program:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedkg_compiler.ir import Program
 
 
-def mark_outputs(program: Program) -> Program:
+def mark_output_rules(program: Program) -> Program:
     """Set `output` in the records of rules with a row that reads an output."""
     names = {
         part.rule.name

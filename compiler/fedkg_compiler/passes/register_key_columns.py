@@ -7,7 +7,7 @@ from dataclasses import replace
 from fedkg_compiler.ir import Book, BookColumn, Program
 
 
-def register_keys(program: Program) -> Program:
+def register_key_columns(program: Program) -> Program:
     """Add the key columns of all rows and members to the columns, and the texts that select rows to
     their vocabulary.
     """
