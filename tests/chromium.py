@@ -139,7 +139,7 @@ def chromium() -> Iterator[Page]:
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("needs Chromium (Debian: apt-get install chromium)")
-    with TemporaryDirectory() as profile:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         # the browser reads commands from descriptor 3 and writes answers to descriptor 4

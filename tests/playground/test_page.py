@@ -136,6 +136,8 @@ def test_the_link_opens_the_same_rules(page: Page, address: str) -> None:
 def test_a_rule_is_explained(page: Page) -> None:
     wait(page, "document.body.dataset.status === 'ready'")
     wait(page, "!document.getElementById('missing').innerText.includes('solver')")
+    write(page, "rule limit require pressure <= 7 bar\n")
+    wait(page, "document.querySelector('#verdicts td')?.innerText === 'limit'")
     page.run("document.getElementById('what').value = 'limit'")
     page.run("document.querySelector('#explain button').click()")
     text = wait(page, "document.getElementById('explanation').textContent")
