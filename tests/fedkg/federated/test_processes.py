@@ -168,7 +168,8 @@ def test_a_worker_that_dies_is_named_with_the_clients_it_trained(
     before = set(multiprocessing.active_children())
     with pytest.raises(
         JobError,
-        match=r"the process worker [12] of 2 ended unexpectedly; it trained (site_2, )?site_3(.|\n)*SIGKILL",
+        match=r"the process worker [12] of 2 ended unexpectedly; "
+        r"it trained (site_2, )?site_3(.|\n)*SIGKILL",
     ):
         list(
             train(
