@@ -61,7 +61,8 @@ class Call(NamedTuple):
         applicable; differentiable once.
         """
         if inputs.requires_grad or outputs.requires_grad:
-            found: Tensor = _Robustness.apply(inputs, outputs, self)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+            # torch declares `apply` without types
+            found: Tensor = _Robustness.apply(inputs, outputs, self)  # type: ignore[no-untyped-call]
             return found
         return _reported(self)
 

@@ -58,7 +58,7 @@ def test_the_command_adds_it_to_what_the_rules_find(tmp_path: Path) -> None:
 def test_it_is_stopped_when_its_time_is_over() -> None:
     found, (problem,) = describe(QUADS, "pumps.ttl", 0.2)
     assert found is None
-    assert problem.code == "FKG127"
+    assert problem.code == "FKG127", problem.message
     assert problem.message == "the DL reasoner was stopped after 0.2 s"
 
 
