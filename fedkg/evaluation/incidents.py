@@ -677,13 +677,20 @@ class _Chart:
         return readings_text(self.pack, self.bank, self.bound.at, values)
 
     def _exceeded(self, at: int) -> _Quantity | None:
-        """The required quantity that is farthest outside its limits at a row, relative to them."""
-        limited = [one for one in self.quantities if one.role in ("required", "alternative")]
-        known = [(one.excess(at), one) for one in limited]
-        known = [(excess, one) for excess, one in known if math.isfinite(excess)]
-        if not known:
-            return None
-        return max(known, key=lambda pair: pair[0] / (abs(float(pair[1].values[at])) or 1.0))[1]
+        """The required quantity that is farthest outside its limits at a row, relative to them.
+
+        Of alternatives, the one that is least outside counts: the margin of an `or` is its.
+        """
+
+        def share(one: _Quantity) -> float:
+            return one.excess(at) / (abs(float(one.values[at])) or 1.0)
+
+        known = [one for one in self.quantities if math.isfinite(one.excess(at))]
+        required = [one for one in known if one.role == "required"]
+        alternatives = [one for one in known if one.role == "alternative"]
+        if alternatives:
+            required.append(min(alternatives, key=lambda one: one.excess(at)))
+        return max(required, key=share, default=None)
 
     def panel(self, event: _Event, site: str) -> Json:
         """The trends over all rows of the trace, also enlarged around an event, and its rows."""

@@ -271,6 +271,13 @@ def _actions(
             f"{f' and {more:,} more' if more > 0 else ''}: violated in more than half of the "
             "evaluations, which is rarely a fault of a machine."
         )
+    modelled = [rule for rule in unknown if any("needs a model" in one for one in _reasons(rule))]
+    unknown = [rule for rule in unknown if rule not in modelled]
+    if modelled:
+        actions.append(
+            f"Judge {_count(len(modelled), 'rule')} about changed inputs with a model: "
+            "`fedkg run` evaluates such rules on predictions."
+        )
     if unknown:
         reasons = Counter(reason for rule in unknown for reason in _reasons(rule)[:1])
         reason, count = reasons.most_common(1)[0] if reasons else ("", 0)

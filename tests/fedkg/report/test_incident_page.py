@@ -114,6 +114,30 @@ def test_the_page_shows_events_conditions_and_what_was_not_evaluated(
     assert not re.search(r'(?:src|href)="(?!#|data:,)', _body(page))
 
 
+def test_the_margin_of_alternatives_belongs_to_the_value_that_is_shown(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    """`a` exceeds its limit by 2 and `b` by 9: to satisfy the rule, 2 are enough."""
+    (tmp_path / "rules.fkg").write_text(
+        "signal a\nsignal b\nrule r require not (a > 1 and b > 1)\n"
+    )
+    (tmp_path / "t.csv").write_text("a,b\n0,0\n3,10\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "a 3" in text
+    assert "b 10 row" not in text
+    assert "(allowed: at most 1)" in text
+
+
+def test_a_rule_about_a_model_asks_for_a_run(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "rules.fkg").write_text(
+        "signal a span 0 .. 9\noutput y span 0 .. 9\nrule r require y never falls as a rises\n"
+    )
+    (tmp_path / "t.csv").write_text("a,y\n0,0\n3,1\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "Judge 1 rule about changed inputs with a model" in text
+    assert "Make the missing data available" not in text
+
+
 def test_events_are_the_runs_of_a_naive_loop(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     flags = (rng.random(200) < 0.4).tolist()
