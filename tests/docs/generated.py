@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -459,13 +460,18 @@ COMMAND_MARKS = re.compile(
 """The marks around the generated part of a command's section."""
 
 
-def command_part(name: str) -> str:
-    """What `fedkg NAME --help` says, without its examples; for a group, of each subcommand."""
+@cache
+def _command_line() -> Any:
     from typer.main import get_command
 
     from fedkg.cli.main import app
 
-    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    return get_command(app)
+
+
+def command_part(name: str) -> str:
+    """What `fedkg NAME --help` says, without its examples; for a group, of each subcommand."""
+    command = _command_line().commands[name]
     if not hasattr(command, "commands"):
         return "\n" + _describe_command(f"fedkg {name}", command)
     parts = [
