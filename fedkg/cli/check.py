@@ -53,8 +53,8 @@ def check(
     signs, decimal commas, `=` for `==`, misspelt keywords, names and units with one near match. A
     fix never increases the number of errors in a file.
 
-    With --sites also the tables of all sites in a sites file, or of one with --site: every file,
-    column, format and unit that the rules need. All problems are listed, one per site.
+    With --sites fedkg also checks the tables of all sites in a sites file, or of one with --site:
+    every file, column, format and unit that the rules need. It lists one problem per site.
 
     \b
     Examples:

@@ -88,9 +88,9 @@ def evaluate(
 
     For each rule the result shows how often it was satisfied, violated or unknown, and its worst
     case with place, time and unit. Separators, decimal commas and encodings are detected and
-    reported; empty cells, `Bad` and `No Data` count as unknown. Exit code 0. With --baseline 1 if a
-    rule is violated more often than before (by more than --allow), unless the severity of its shape
-    is only warning or info.
+    reported; empty cells, `Bad` and `No Data` count as unknown. Exit code 0, or with --baseline 1
+    if a rule is violated more often than before (by more than --allow), unless the severity of its
+    shape is only warning or info.
 
     With --sites the tables of all sites in a sites file, or of one with --site, are evaluated under
     the same rules; fedkg converts their headers, units, numbers and times.

@@ -68,10 +68,11 @@ def explain(
     violate it. The name of a shape, of a part of one, of a query, a title or a file selects all
     rules compiled from it, and its parts that were decided on the graph.
 
-    With --entity also the triples of the graph through which the rule, shape or query applies to
-    the entity, each with its file and line, or with the axioms from which it follows.
+    With --entity fedkg also shows the triples of the graph through which the rule, shape or query
+    applies to the entity, each with its file and line, or with the axioms from which it follows.
 
-    With --sites also the column of each site from which the rule reads a signal, and its unit.
+    With --sites fedkg also shows the column of each site from which the rule reads a signal, and
+    its unit.
 
     \b
     Examples:

@@ -32,12 +32,11 @@ def write_learned(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the findings of a run as RDF:
+    """Write the findings of a run as RDF.
 
-    mined properties, causes, and violation counts of rules, with their origin (PROV-O).
-
-    Rule files read it with GRAPH; `fedkg suggest` derives candidate rules from it. With --graph the
-    findings also name the nodes of the plant that clients and columns stand for.
+    Findings are mined properties, causes, and violation counts of rules, with their origin
+    (PROV-O). Rule files read them with GRAPH; `fedkg suggest` derives candidate rules from them.
+    With --graph the findings also name the nodes of the plant that clients and columns stand for.
 
     \b
     Examples:

@@ -72,9 +72,7 @@ def show_entry(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show an ontology with its terms, or a term:
-
-    its kind, its parents and children, and its mappings.
+    """Show an ontology with its terms, or a term with its kind, parents, children and mappings.
 
     \b
     Examples:

@@ -91,7 +91,7 @@ def report(
     between two different concepts; constraints are restrictions, property shapes and disjointness.
     Inferences do not count.
 
-    For two or more ontologies also the effect of the reviewed mappings between them: subclasses,
+    For two or more ontologies fedkg also counts what the reviewed mappings add: subclasses,
     subproperties and types that they state, and those that follow only with them.
 
     \b

@@ -39,7 +39,11 @@ def validate(
     ],
     shapes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SHAPES...", help="Files with shapes; default: those in DATA."),
+        typer.Argument(
+            metavar="SHAPES...",
+            help="Files with shapes, and for a table the graphs or rule files that name its"
+            " columns; default: the shapes in DATA.",
+        ),
     ] = None,
     ontologies: Annotated[
         list[str] | None,

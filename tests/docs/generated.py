@@ -5,8 +5,11 @@ A test compares the pages in the repository with the generated ones.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -451,6 +454,82 @@ def limits_table() -> str:
     return "\n".join(["", "| limit | default | counts |", "|---|---|---|", *rows, "", ""])
 
 
+COMMAND_MARKS = re.compile(
+    r"(<!-- command: (?P<name>[\w-]+) -->\n).*?(<!-- end of command -->\n)", re.DOTALL
+)
+"""The marks around the generated part of a command's section."""
+
+
+@cache
+def _command_line() -> Any:
+    from typer.main import get_command
+
+    from fedkg.cli.main import app
+
+    return get_command(app)
+
+
+def command_part(name: str) -> str:
+    """What `fedkg NAME --help` says, without its examples; for a group, of each subcommand."""
+    command = _command_line().commands[name]
+    if not hasattr(command, "commands"):
+        return "\n" + _describe_command(f"fedkg {name}", command)
+    parts = [
+        f"### `fedkg {name} {inner}`\n\n" + _describe_command(f"fedkg {name} {inner}", one)
+        for inner, one in command.commands.items()
+    ]
+    return "\n" + "\n".join(parts)
+
+
+def _describe_command(path: str, command: Any) -> str:
+    text = _mark_options(
+        re.split(r"[\n\b]*Examples?:\n", inspect.cleandoc(command.help))[0].strip()
+    )
+    usage, rows = [path], []
+    for one in sorted(command.params, key=lambda one: one.param_type_name):  # arguments first
+        if one.name in ("help", "as_json") or getattr(one, "hidden", False):
+            continue
+        kind = one.type.name
+        shown = one.metavar or (
+            "N" if "integer" in kind else "NUMBER" if "float" in kind else kind.upper()
+        )
+        if one.param_type_name == "argument":
+            name = shown if one.required or shown.startswith("[") else f"[{shown}]"
+            usage.append(name)
+        else:
+            choices = getattr(one.type, "choices", None)
+            value = "" if one.is_flag else " " + ("|".join(choices) if choices else shown)
+            name = ", ".join(one.opts) + value
+            if one.required:
+                usage.append(one.opts[-1] + value)
+        given = one.default if isinstance(one.default, str | int | float) else ""
+        shown = f"{given:g}" if isinstance(given, float) else given
+        silent = given == "" or given is False or one.required
+        default = "" if silent else f" Default: {shown}."
+        cell = name.replace("|", "\\|")
+        rows.append(f"| `{cell}` | {_mark_options(one.help)}{default} |")
+    usage_line = " ".join([*usage, "[OPTIONS]" if len(usage) <= len(rows) else ""]).rstrip()
+    lines = [text, "", "```text", usage_line, "```", ""]
+    if rows:
+        lines += ["| argument or option | meaning |", "|---|---|", *rows, ""]
+    return "\n".join(lines) + "\n"
+
+
+def _mark_options(text: str) -> str:
+    """The text with its options as code."""
+    pieces = text.split("`")
+    pieces[::2] = [
+        re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", piece).replace("*", r"\*")
+        for piece in pieces[::2]
+    ]
+    return "`".join(pieces)
+
+
+def with_commands(text: str) -> str:
+    """The page of the command line with its generated parts written again."""
+    return COMMAND_MARKS.sub(lambda found: found[1] + command_part(found["name"]) + found[3], text)
+
+
 def library_table() -> str:
     """The rules of the rule library with their titles."""
     from fedkg_compiler.frontends.fkg.binding.library import library_names
@@ -526,6 +605,10 @@ PARTS = {
 
 
 if __name__ == "__main__":
+    command_line = REFERENCE / "command-line.md"
+    command_line.write_text(
+        with_commands(command_line.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     for page, write in PAGES.items():
         (REFERENCE / page).write_text(write(), encoding="utf-8")
     for page, (begin, write) in TABLES.items():
