@@ -493,8 +493,8 @@ def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, 
 
 
 def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table) -> str:
-    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): what is
-    asked of each ... is not checked there``.
+    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): rules for each
+    `Maschine` do not check them``.
     """
     cells = zip(*(table.texts(header) for header in headers), strict=True)
     texts = [row for row, is_strange in zip(cells, strange.tolist(), strict=True) if is_strange]
@@ -513,7 +513,7 @@ def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table)
         else []
     )
     lacking = [f"{_count_text(empty, table)} no value in {what}"] if empty else []
-    return f"{'; '.join([*about, *lacking])}: what is asked of each {what} is not checked there"
+    return f"{'; '.join([*about, *lacking])}: rules for each {what} do not check them"
 
 
 def _count_text(rows: int, table: Table) -> str:

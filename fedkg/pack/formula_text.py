@@ -18,7 +18,7 @@ from fedkg.pack.contract import TRUTHS, DataContract
 from fedkg.pack.formula_writer_protocol import OPEN, duration_text, number_text
 from fedkg.pack.formulas import Formula, Term
 from fedkg.pack.pack import Pack
-from fedkg.units import Unit, parse_unit
+from fedkg.units import Unit, parse_unit, same_dimension
 
 __all__ = [
     "Names",
@@ -207,7 +207,13 @@ def _common(names: Iterable[str]) -> str:
 def _steps_to(unit: str, step: str) -> bool:
     """Whether a unit's zero is not zero, so that differences are in another one: degC in K."""
     known = parse_unit(unit) if unit != step else None
-    return isinstance(known, Unit) and known.affine and known.step().text == step
+    of_step = parse_unit(step)
+    return (
+        isinstance(known, Unit)
+        and isinstance(of_step, Unit)
+        and known.affine
+        and same_dimension(known, of_step)
+    )
 
 
 def keys_text(pack: Pack, bank: Bank, row: int) -> str:

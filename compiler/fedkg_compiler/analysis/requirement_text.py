@@ -8,6 +8,7 @@ rule language as it can, skeletons without rows among it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -45,6 +46,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.formula_writer_protocol import Writer, duration_text
 from fedkg.pack.formulas import ROWS, everywhere
+from fedkg.units import Unit, conversion, parse_unit
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
 COMPARISON_WORDS = {
@@ -62,6 +64,8 @@ COUNTED = {
 LOOSE, PRODUCT, TIGHT = range(3)
 HIDDEN_UNITS = ("probability", "1")
 """Units that say nothing behind a number."""
+TEMPERATURES = ("degC", "degF", "K")
+"""Scales of temperatures; those of columns differ in their zero."""
 FEW = 3
 """At most this number of members is named."""
 
@@ -269,8 +273,31 @@ class _RowText:
             for side in sides
             if isinstance(side, Slot)
         ]
-        unit = bare[0] if bare else self.unit
+        converted = [name for side in sides for name in self._converted_to(side)]
+        unit = [*bare, *converted, self.unit][0]
         return "" if unit in HIDDEN_UNITS else unit
+
+    def _converted_to(self, side: Term) -> list[str]:
+        """The temperature scale in which `side` is: a converted column has the unit of the limit,
+        which is not that of the margin.
+        """
+        match side:
+            case Sum(args=(Slot() as slot, Param() as shift)):
+                factor = 1.0
+            case Sum(args=(Product(args=(Slot() as slot, Param() as scale)), Param() as shift)):
+                factor = self.number(scale.index)
+            case _:
+                return []
+        columns = self.pack.manifest.contract.columns
+        source = parse_unit(columns[int(self.readers.slots[self.row, slot.index])].unit)
+        offset = self.number(shift.index)
+        for name in TEMPERATURES:
+            target = parse_unit(name)
+            if isinstance(source, Unit) and isinstance(target, Unit) and source.affine:
+                way = conversion(source, target)
+                if math.isclose(way.shift, offset) and math.isclose(way.scale, factor):
+                    return [name]
+        return []
 
     def _class_in(self, atom: ClassIn) -> str:
         columns = self.pack.manifest.contract.columns
@@ -424,11 +451,11 @@ class _RowText:
 
     def _added(self, term: Term) -> str:
         """A further summand with its sign."""
-        return (
-            f"- {self.term(term.arg, '', PRODUCT)}"
-            if isinstance(term, Negate)
-            else f"+ {self.term(term)}"
-        )
+        if isinstance(term, Negate):
+            return f"- {self.term(term.arg, '', PRODUCT)}"
+        if isinstance(term, Param) and self.number(term.index) < 0:
+            return f"- {plain_number(-self.number(term.index))}"
+        return f"+ {self.term(term)}"
 
     def _reduce(self, term: Reduce) -> str:
         if _counts(term):

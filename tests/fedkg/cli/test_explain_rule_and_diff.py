@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command import Command
 
 OLD = """\
@@ -60,6 +61,35 @@ def test_what_lower_bounds_require(fedkg: Command, tmp_path: Path) -> None:
             for example in (found["keeps"], found["breaks"])
         ]
         assert shown == [(True, inside), (True, outside)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "limit", "words"),
+    [
+        ("degC", "20 degC", "t[h] * 0.555555555556 - 17.7777777778 is at most 20 degC"),
+        ("K", "300 K", "t[h] * 0.555555555556 + 255.372222222 is at most 300 K"),
+    ],
+)
+def test_a_limit_of_converted_temperatures_has_not_the_unit_of_the_margin(
+    fedkg: Command, tmp_path: Path, unit: str, limit: str, words: str
+) -> None:
+    (tmp_path / "rooms.ttl").write_text(
+        "@prefix : <https://example.org/plant#> .\n"
+        "@prefix brick: <https://brickschema.org/schema/Brick#> .\n"
+        "@prefix unit: <http://qudt.org/vocab/unit/> .\n"
+        ":h a brick:AHU ; brick:hasPoint :s .\n"
+        ":s a brick:Supply_Air_Temperature_Sensor ; brick:hasUnit unit:DEG_F ;\n"
+        '  brick:timeseries [ brick:hasTimeseriesId "S" ] .\n'
+    )
+    (tmp_path / "hot.fkg").write_text(
+        "use rooms\nprefix brick: <https://brickschema.org/schema/Brick#>\n"
+        f"signal t(?ahu) is brick:Supply_Air_Temperature_Sensor in {unit}\n"
+        "rule hot for ?point in class brick:Supply_Air_Temperature_Sensor"
+        f" require value(?point) <= {limit}\n"
+    )
+    lines = fedkg("explain", "hot", "hot.fkg", "--entity", "s").out.splitlines()
+    assert f"  requires  {words}" in lines
+    assert any(line.endswith("(margin in K)") for line in lines)
 
 
 def test_where_numbers_of_expressions_come_from(fedkg: Command, tmp_path: Path) -> None:

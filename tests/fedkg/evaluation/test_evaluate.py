@@ -242,8 +242,8 @@ def test_an_entity_that_no_row_is_about_is_named() -> None:
     found = evaluate(machines("Kessel1", "Kessel 2"), data)
     sentence = "K1: no row has Maschine = Kessel1; did you mean `Kessel 1`?"
     stranger = (
-        "1 of 2 rows has a `Maschine` that no rule is bound to (Kessel 1): what is asked of each"
-        " `Maschine` is not checked there"
+        "1 of 2 rows has a `Maschine` that no rule is bound to (Kessel 1): rules for each"
+        " `Maschine` do not check them"
     )
     assert found.notes == (sentence, stranger)
     assert found.to_json()["rules"][0]["notes"] == [sentence]
@@ -258,8 +258,8 @@ def test_rows_about_machines_that_no_rule_knows_are_counted_and_named() -> None:
     about = "5 of 8 rows have a `Maschine` that no rule is bound to (X, Y, Z and 1 more)"
     assert found.notes == (
         (
-            f"{about}; 1 of 8 rows has no value in `Maschine`: what is asked of each `Maschine` is"
-            " not checked there"
+            f"{about}; 1 of 8 rows has no value in `Maschine`: rules for each `Maschine` do"
+            " not check them"
         ),
     )
     assert (found.rules[0].satisfied, found.rules[0].violated) == (1, 1)
