@@ -83,7 +83,10 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "interpolated": (BEFORE, "causal discovery: number of interpolated values"),
     "time_range": (BEFORE, "causal discovery: first and last time of training steps"),
     "augmented": (ROUNDS, "causal discovery: the states that are augmented by measurements"),
-    "sums": (ROUNDS, "causal discovery: loss, and squared norms of theta and of its change"),
+    "sums": (
+        ROUNDS,
+        "causal discovery: loss, and squared norms of the augmentation and of its change",
+    ),
     "receipt": (ROUNDS, "a SHA-256 that stands for what the site remembers"),
     "figures": (EVALUATED, "sums of right and wrong answers and of losses on test samples"),
     "counts": (EVALUATED, "test samples, positive labels, violated and evaluated cases"),

@@ -28,7 +28,9 @@ class PlantData(Section):
     clients: Count = Field(default=4, description="Number of clients.")
     measurements: Count = Field(default=8, description="Number of measurements of each client.")
     steps: Count = Field(default=3000, description="Number of steps.")
-    drive: Positive = Field(default=0.25, description="Strength of every true cause.")
+    drive: Positive = Field(
+        default=0.25, description="Strength (norm of the block) of every true cause."
+    )
     seed: int = Field(default=0, description="Seed of the generator.")
 
 
@@ -46,9 +48,14 @@ class CausesData(Section):
         "`path`, `set` and `plant`.",
     )
     set: str | None = Field(
-        default=None, description="A data set instead of a table, read from `path` or generated."
+        default=None,
+        description="A data set of series instead of a table, such as `traffic`, read from `path` "
+        "or generated.",
     )
-    size: Count | None = Field(default=None, description="Size of a generated data set.")
+    size: Count | None = Field(
+        default=None,
+        description="Amount of generated data, in the data set's unit: hours, engines.",
+    )
     runs: tuple[str, ...] = Field(
         default=(),
         description="Runs of the data set (engines, ...) to learn from, one after the other; "
@@ -116,10 +123,11 @@ class CausesJob(Section):
     shifts: int = Field(
         default=399,
         ge=19,
-        description="Number of time shifts with which the test of an edge is repeated.",
+        description="Number of time shifts of the driver with which the test compares an edge.",
     )
     level: Fraction = Field(
-        default=0.05, description="Largest corrected p-value of a significant edge."
+        default=0.05,
+        description="Largest p-value, corrected for the number of pairs, of a significant edge.",
     )
     centralised: bool = Field(
         default=False,

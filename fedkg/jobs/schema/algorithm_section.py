@@ -213,7 +213,7 @@ class Grouping(OneOf):
 
 
 class OutlyingProperties(Section):
-    """Robust z-scores of what the rules `infer` from the forecasts of each site."""
+    """Robust z-scores of the numbers that the rules `infer` from the data of each site."""
 
     threshold: Positive = Field(
         default=3.5, description="Largest robust z-score of a site that takes part."

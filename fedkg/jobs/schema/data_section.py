@@ -297,8 +297,9 @@ class Data(Section):
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
-        description="Share of all rows held by the server: for the probe (without labels) and the "
-        "threshold (with labels). A table that is not of a sites file needs more than 0.",
+        description="Share of all rows held by the server: for the probe (without labels), "
+        "`threshold: server` and `fltrust` (with labels), and the scaling of inputs. A table that "
+        "is not of a sites file needs more than 0.",
     )
 
     server_table: str | None = Field(
