@@ -125,8 +125,8 @@ class Site(Section):
 
     machines: tuple[str, ...] = Field(
         default=(),
-        description="Machines at the site, as named in the rules' key column. A table without a column "
-        "`data.machine` gets one: each row one of these, at random.",
+        description="Machines at the site, as named in the rules' key column. A table without a "
+        "column `data.machine` gets one: each row one of these, at random.",
     )
     table: str | None = Field(
         default=None, description="The site's own table; replaces `data.path` and the split."
@@ -246,13 +246,14 @@ class Data(Section):
     )
     machine: str = Field(
         default="machine",
-        description="Header of the column with the machine of a row; if missing, drawn from `sites.NAME.machines`.",
+        description="Header of the column with the machine of a row; if missing, drawn from "
+        "`sites.NAME.machines`.",
     )
     split: Literal["dirichlet", "iid", "column", "sites", "classes", "sizes", "quantity"] = Field(
         default="dirichlet",
-        description="How rows are assigned to sites (default `sites` for data sets with stations, engines or "
-        "runs, `column` for tables of a sites file). `dirichlet`: random shares of each class, see "
-        "`alpha`; `iid`: at random; `column`: by `site_column`; `sites`: the data set's own "
+        description="How rows are assigned to sites (default `sites` for data sets with stations, "
+        "engines or runs, `column` for tables of a sites file). `dirichlet`: random shares of each "
+        "class, see `alpha`; `iid`: at random; `column`: by `site_column`; `sites`: the data set's own "
         "stations, engines or runs; `classes`, `sizes`, `quantity`: sites with few classes, random "
         "sizes, or sizes by `shares`.",
     )

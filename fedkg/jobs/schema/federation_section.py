@@ -71,8 +71,8 @@ class RoundContract(Section):
     start_seconds: Positive = Field(
         default=3600.0,
         description=(
-            "Longest time in seconds that the server waits, after all sites have connected (`--wait`), "
-            "for what they say about their data."
+            "Longest time in seconds that the server waits, after all sites have connected "
+            "(`--wait`), for what they say about their data."
         ),
     )
     lost_after: Count = Field(
