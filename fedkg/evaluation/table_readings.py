@@ -493,8 +493,8 @@ def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, 
 
 
 def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table) -> str:
-    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): rules for each
-    `Maschine` do not check them``.
+    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): rules for
+    each `Maschine` do not check them``.
     """
     cells = zip(*(table.texts(header) for header in headers), strict=True)
     texts = [row for row, is_strange in zip(cells, strange.tolist(), strict=True) if is_strange]
