@@ -254,8 +254,8 @@ class Data(Section):
         description="How rows are assigned to sites (default `sites` for data sets with stations, "
         "engines or runs, `column` for tables of a sites file). `dirichlet`: random shares of each "
         "class, see `alpha`; `iid`: at random; `column`: by `site_column`; `sites`: the data set's "
-        "own stations, engines or runs; `classes`, `sizes`, `quantity`: sites with few classes, random "
-        "sizes, or sizes by `shares`.",
+        "own stations, engines or runs; `classes`, `sizes`, `quantity`: sites with few classes, "
+        "random sizes, or sizes by `shares`.",
     )
     clients: Count | None = Field(
         default=None,
