@@ -261,7 +261,10 @@ def test_wrong_sections(tmp_path: Path, changes: dict[str, Any], said: str) -> N
 
 @pytest.mark.parametrize(
     ("algorithm", "said"),
-    [("absent", "has no callable `absent`"), ("plain_mean", "does not return an algorithm")],
+    [
+        ("absent", "has no function or class `absent`"),
+        ("plain_mean", "does not return an algorithm"),
+    ],
 )
 def test_wrong_functions(tmp_path: Path, algorithm: str, said: str) -> None:
     fields = job(tmp_path, algorithm=f"{tmp_path / 'mine.py'}:{algorithm}")

@@ -302,7 +302,7 @@ def test_a_record_whose_parts_do_not_fit_is_rejected() -> None:
             units=("",),
             task="detection",
         )
-    with pytest.raises(JobError, match="the numbers of units and features differ"):
+    with pytest.raises(JobError, match="each feature needs a unit"):
         DataSet(
             name="a",
             source="b",
