@@ -114,6 +114,7 @@ def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
         raise JobError(
             f"{field}: {path} does not accept `options`",
             received=f"{', '.join(options) or 'none'}: {error}",
+            help="correct `options`, or the parameters of the function in the file",
         ) from error
 
 
@@ -232,7 +233,7 @@ def _private_layers(
     )
     if not own:
         raise JobError(
-            "private.layers: this model does not define its head",
+            "private.layers: fedkg does not know the last layers (the head) of this model",
             help="list the private layers here or in `model.private`",
         )
     return own

@@ -742,7 +742,7 @@ def _resolve_job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[
         if overrides:
             raise UsageError(
                 "overrides apply to a job file or its fields, not to a Job",
-                help="job.model_copy(update={...})",
+                help="change the Job itself: job.model_copy(update={...})",
             )
         if job.data.sites_file is not None:
             fields = job.model_dump(mode="json", exclude_unset=True)

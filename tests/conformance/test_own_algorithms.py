@@ -250,8 +250,8 @@ def test_own_algorithms_are_compared_and_resumed(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"algorithms": {"a": {"path": "x.py:f", "proximal": 0.1}}}, "remove proximal"),
-        ({"algorithms": {"a": {"options": {"share": 1}}}}, "`options` belongs to `path`"),
-        ({"algorithm": "mine.py:fedavg"}, "needs another name"),
+        ({"algorithms": {"a": {"options": {"share": 1}}}}, "`options` requires `path`"),
+        ({"algorithm": "mine.py:fedavg"}, "has the name of another algorithm"),
     ],
 )
 def test_wrong_sections(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

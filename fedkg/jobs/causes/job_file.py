@@ -82,7 +82,9 @@ class CausesData(Section):
                 ("plant", self.plant != PlantData()),
             ):
                 if stated:
-                    raise ValueError(f"`{other}` and `sites_file` exclude each other")
+                    raise ValueError(
+                        f"`{other}` and `sites_file` exclude each other; remove one of them"
+                    )
         return self
 
 
@@ -239,7 +241,7 @@ def _check_clients(job: CausesJob, path: str) -> None:
     if data.set is not None or data.sites_file is not None:
         if len(job.clients) == 1:
             raise JobError(
-                f"{path}: `clients` names {', '.join(job.clients)} alone",
+                f"{path}: `clients` names only one client, {', '.join(job.clients)}",
                 expected="two or more: causes are between clients",
                 help="name the columns of a second client, or leave out `clients`",
             )
@@ -252,9 +254,9 @@ def _check_clients(job: CausesJob, path: str) -> None:
         )
     if data.path is not None and len(job.clients) < 2:
         raise JobError(
-            f"{path}: `clients` names {', '.join(job.clients)} alone",
-            expected="two or more: causes are between clients",
-            help="name the columns of a second client, or leave out `clients`",
+            f"{path}: `clients` names only one client, {', '.join(job.clients)}",
+            expected="two or more clients: causes are between clients",
+            help="name the columns of a second client",
         )
     if data.path is None and job.clients:
         raise JobError(

@@ -294,7 +294,7 @@ WRONG = {
     "resume with changes": (
         ("run", "--resume", "runs", "--set", "a=1"),
         2,
-        "--resume uses the job in the folder",
+        "--resume continues the run with the job",
     ),
     "resume nothing": (("run", "--resume", "runs"), 2, "not a run folder"),
 }

@@ -250,7 +250,7 @@ def test_parts_are_read_in_pieces_and_an_empty_cell_is_unknown(tmp_path: Path) -
     assert whole.y.tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
     assert np.isnan(whole.x[:5, 1]).all()
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(TableError, match="not the table of measured parts"):
+    with pytest.raises(TableError, match="not the table of measurements"):
         data_set("bosch", tmp_path / "other.csv")
 
 

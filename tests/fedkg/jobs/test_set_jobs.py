@@ -277,7 +277,7 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ({"data": {"set": None, "size": None, "split": "classes"}}, "requires a data set"),
         (
             {"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}},
-            "belongs to `gaps: interpolate`",
+            "`longest` requires `gaps: interpolate`",
         ),
         ({"data": {"clients": 3}}, "`split: sites`"),
         ({"model": {"kind": "gru", "hidden": [3, 4]}}, "must be one width"),

@@ -377,7 +377,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "missing": ({"lookup": None}, "cannot read"),
     "width": ({"features": '["heat", "flow"]'}, "does not accept 2 features"),
     "unknown": ({"features": '["heet"]'}, "features that the data does not have"),
-    "train": ({"train": "linear_regression"}, "does not fit the task classes"),
+    "train": ({"train": "linear_regression"}, "cannot predict this target (classes)"),
 }  # fmt: skip
 
 
