@@ -142,6 +142,7 @@ def _changed(text: str) -> dict[str, int]:
                 f"the limit `{name}` has a wrong value",
                 expected="a number with kB, MB or GB" if name in IN_BYTES else "a whole number",
                 received=value,
+                help="for example --limit expanded=2GB",
             )
         found[name] = number
     return found
@@ -382,4 +383,4 @@ def parse_json(body: bytes, what: str) -> Any:
     try:
         return json.loads(body.decode("utf-8-sig"))
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("the document is nested too deeply") from error

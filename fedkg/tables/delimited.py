@@ -120,6 +120,7 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
             f"{name} is not a table",
             expected="CSV, TSV, Parquet or xlsx",
             received="bytes that are not text",
+            help="export the table again as CSV or xlsx",
         )
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):

@@ -54,7 +54,7 @@ class RowStream:
                 f"{name}: the form of the table does not suit a stream",
                 expected="one header row, and an encoding with one byte for a line break",
                 received=f"{self._dialect.header_rows or 1} header rows, {encoding}",
-                help="convert the rows before they enter the stream",
+                help="convert the table to one header row and UTF-8 before fedkg reads it",
             )
         self._encoding = encoding
 

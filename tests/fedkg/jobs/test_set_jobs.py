@@ -499,7 +499,7 @@ def test_marked_layers_are_those_that_a_site_may_keep():
     assert head_parameters(Model(shared=("layers.0.",)), model) == tuple(
         name for name in names if not name.startswith("layers.0.")
     )
-    with pytest.raises(JobError, match="has this prefix"):
+    with pytest.raises(JobError, match="a name that begins with"):
         head_parameters(Model(private=("layers.7.",)), model)
 
 

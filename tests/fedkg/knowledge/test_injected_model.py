@@ -198,7 +198,7 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
         inject(net())
     with pytest.raises(LayoutError, match="one logit for each class"):
         inject(nn.Linear(3, 7).double(), range=by_sign)(batch()[0])
-    with pytest.raises(LayoutError, match="a prediction is not one of the classes"):
+    with pytest.raises(LayoutError, match="a number that is not the position of a class"):
         inject(net(), prediction=lambda x: torch.full((len(x),), 9))(batch()[0])
 
 
