@@ -162,7 +162,7 @@ def monitor(
             f"stopped after {watch.stream.rows:,} rows",
             help=f"the same command continues from {state}"
             if state is not None
-            else "--state FILE lets the same command continue",
+            else "add --state FILE; the same command then continues",
         ) from error
     if any(one["drift"]["state"] == "higher" for one in watch.rates().values() if "drift" in one):
         raise typer.Exit(1)

@@ -361,7 +361,8 @@ def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
 
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(
-                f"stopped; finished rounds are in {place}", help=f"fedkg run --resume {place}"
+                f"stopped; finished rounds are in {place}",
+                help=f"to continue: fedkg run --resume {place}",
             ) from None
         raise Stopped(
             "stopped before the run folder was created: nothing was written",

@@ -168,7 +168,8 @@ def resume_sweep(
                     sweep_folder.write_json(FAILED_RUNS, failed)
         except (KeyboardInterrupt, Stopped) as error:
             raise Stopped(
-                f"stopped; finished rounds are in {folder}", help=f"fedkg run --resume {folder}"
+                f"stopped; finished rounds are in {folder}",
+                help=f"to continue: fedkg run --resume {folder}",
             ) from error
         return _finish(
             sweep_folder,
