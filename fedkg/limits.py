@@ -278,8 +278,8 @@ def out_of_limit(name: str, what: str) -> LimitError:
     """The error for something that takes more time or memory than the limit of this name."""
     most = limit(name)
     return LimitError(
-        f"{what} takes too {'much' if name in IN_BYTES else 'long'}: "
-        f"it is above the limit `{name}`, {MEANINGS[name]}",
+        f"{what} takes more {'memory' if name in IN_BYTES else 'time'} than the limit `{name}` "
+        f"allows ({MEANINGS[name]})",
         expected=f"at most {format_limit(name, most)}",
         help=explain_raise(name, 4 * most),
     )

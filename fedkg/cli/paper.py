@@ -87,7 +87,7 @@ def paper(
     if name not in PAPERS:
         raise UsageError(f"there is no paper `{name}`", expected=", ".join(PAPERS))
     if full and smoke:
-        raise UsageError("--full and --smoke contradict each other", help="give one of them")
+        raise UsageError("--full and --smoke contradict each other", help="leave out one of them")
     wanted = [*(f"table {n}" for n in table or []), *(f"figure {n}" for n in figure or [])]
     wanted += study or []
     chosen = [PAPERS[name].study(one) for one in wanted] or list(PAPERS[name].studies)

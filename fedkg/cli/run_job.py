@@ -221,7 +221,9 @@ def _run_causes(
 
     if many:
         raise UsageError(
-            "a job of kind `causes` is a single run", help="remove --seeds, --grid and --jobs"
+            "a job of kind `causes` is one run, so it cannot be repeated for "
+            "several seeds or values",
+            help="remove --seeds, --grid and --jobs",
         )
     done = run_causes(path, out=folder, overrides=changes)
     if as_json:

@@ -102,6 +102,7 @@ def _own_algorithm(name: str, path: str, options: Mapping[str, Any]) -> Algorith
             f"algorithms.{name}.path: {path} does not return an algorithm",
             expected="a fedkg.federated.Algorithm",
             received=type(made).__name__,
+            help="correct the function or class, or name another one",
         )
     return replace(made, name=name)
 

@@ -102,6 +102,7 @@ def _setting() -> str:
             f"the environment variable `{SETTING}` has an unknown value",
             expected=f"{', '.join(SETTINGS[:-1])} or {SETTINGS[-1]}",
             received=setting,
+            help="correct the variable, or remove it",
         )
     return setting
 

@@ -178,7 +178,10 @@ def load_torch_module(
         made = getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise JobError(
-            f"the model cannot be imported: {error}", expected="package.file:Name", received=path
+            f"the model cannot be imported: {error}",
+            expected="package.file:Name",
+            received=path,
+            help="install the package, or correct the name after the colon",
         ) from error
     return TorchModule(build=partial(made, **options), sample=sample, head=head)
 

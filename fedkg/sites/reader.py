@@ -813,9 +813,9 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
         return None
     if (decimal or ".") == group:
         raise TableError(
-            f"{view.source.place(view.column, 'datatype')}: decimal mark and groupChar are both "
-            f"`{group}`",
-            help="state `decimalChar` too",
+            f"{view.source.place(view.column, 'datatype')}: the decimal mark and "
+            f"`groupChar` are the same character, `{group}`",
+            help="state `decimalChar`, or another `groupChar`",
         )
     if pattern and group is None and decimal != ",":
         group = ","  # the default of the vocabulary

@@ -160,7 +160,7 @@ def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') 
         raise TableError(
             f"{name}: line {ends[-1] + 1 + skipped} cannot be read",
             received=str(error),
-            help="is a quote left open there?",
+            help="check for a quote that is not closed",
         ) from error
     lines = np.asarray(ends, dtype=np.int64)
     spans = np.diff(lines)

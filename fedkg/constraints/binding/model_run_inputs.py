@@ -143,6 +143,7 @@ def _as_codes(name: str, given: Any, vocabulary: Sequence[str], batch: int) -> T
             f"key `{name}` must have one text or code per row",
             expected=f"shape [{batch}]",
             received=f"shape {list(codes.shape)}",
+            help=f'pass a list with one entry for each row of x: keys={{"{name}": [...]}}',
         )
     return codes
 

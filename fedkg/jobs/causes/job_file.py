@@ -215,17 +215,9 @@ def parse_causes_job(
     try:
         job = CausesJob.model_validate(document)
     except ValidationError as error:
-        raise JobError(
-            "\n  ".join(
-                [
-                    f"{name}: fields are invalid",
-                    *(
-                        _format_field(*one, lines or {})
-                        for one in group_by_field(error.errors()).items()
-                    ),
-                ]
-            )
-        ) from error
+        wrong = [_format_field(*one, lines or {}) for one in group_by_field(error.errors()).items()]
+        count = "1 field is" if len(wrong) == 1 else f"{len(wrong)} fields are"
+        raise JobError("\n  ".join([f"{name}: {count} invalid", *wrong])) from error
     _check_clients(job, name)
     return job
 

@@ -533,13 +533,13 @@ class Experiment:
         if task != "detection":
             if job.training.positive_weight != 1.0:
                 raise JobError(
-                    "training.positive_weight applies only to a 0/1 label",
+                    "training.positive_weight applies only to a label of 0 and 1",
                     received=which,
                     help="leave it out",
                 )
             if job.evaluation.threshold != 0.5:
                 raise JobError(
-                    "evaluation.threshold applies only to a 0/1 label",
+                    "evaluation.threshold applies only to a label of 0 and 1",
                     received=which,
                     help="leave it out",
                 )

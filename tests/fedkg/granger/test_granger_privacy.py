@@ -69,7 +69,7 @@ def test_the_formula_is_refused_where_it_does_not_hold() -> None:
             returned=0.5,
         )
     _, series = setting_s(0, 200)
-    with pytest.raises(UsageError, match="farther than `response` promises"):
+    with pytest.raises(UsageError, match="farther than `response`"):
         exchanged(series, Rates(), cover=COVER)
 
 
