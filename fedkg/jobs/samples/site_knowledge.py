@@ -528,7 +528,7 @@ def _load_onnx(place: str, path: str, data: DataSet, target: Target) -> Source:
         raise JobError(
             f"{place}: {path} is not an ONNX model that can run",
             received=f"{type(error).__name__}: {str(error)[:200]}",
-            help="export the model again, and check it with onnxruntime",
+            help="export the model again; fedkg runs it with onnx.reference.ReferenceEvaluator",
         ) from error
     [first, *_] = model.graph.input
     dimensions = first.type.tensor_type.shape.dim
