@@ -105,7 +105,7 @@ WRONG_FIELDS = [
     ("data.min_samples", 10**6, "lower data.min_samples"),
     ("data.test", 1, "must be below 1"),
     ("data.pth", "x", "did you mean `path`?"),
-    ("model.name", "cnn", "`hidden`: `cnn` has no size fields"),
+    ("model.name", "cnn", "`hidden` does not apply to `cnn`, which has no size fields"),
     ("model.hidden", "wide", "must be a whole number or a list"),
     ("model.hidden", [10**8], "`model.hidden.0`: must be at most 16384"),
     ("model.dropout", "x", "must be a number"),

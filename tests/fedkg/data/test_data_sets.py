@@ -195,7 +195,7 @@ def test_labels_in_a_file_beside_are_read_and_missing_ones_refused(tmp_path: Pat
     )
     assert data_set("hai", tmp_path).y.tolist() == [0, 0, 0, 1]
     (tmp_path / "label-test1.csv").write_text("timestamp,label\n2022-08-04 18:00:00,0\n")
-    with pytest.raises(TableError, match="does not fit hai-test1"):
+    with pytest.raises(TableError, match="one label for each row of hai-test1"):
         data_set("hai", tmp_path)
 
 

@@ -484,7 +484,7 @@ def test_tables_of_sites_are_read_as_they_are():
     job = Job.model_validate(
         {"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}}
     )
-    with pytest.raises(JobError, match=r"data\.dates does not apply to the tables of single sites"):
+    with pytest.raises(JobError, match=r"data\.dates does not apply to tables that `sites` names"):
         expand_trials(job)
 
 

@@ -177,7 +177,7 @@ def test_a_custom_table(tmp_path: Path) -> None:
         (("N2]", "N3]"), TableError, "no column `N3`, which client turbine measures"),
         ((", turbine: [P7, N2]", ""), JobError, "`clients` names only one client, boiler"),
         (("kind: causes", "kind: cause"), JobError, "unknown `kind` 'cause'"),
-        (("N2]", "P1]"), JobError, "already belongs to boiler"),
+        (("N2]", "P1]"), JobError, "already belongs to client boiler"),
         (
             ("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""),
             JobError,
