@@ -115,7 +115,7 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
     ("arguments", "expected"),
     [
         (("missing.ttl", "shapes.ttl"), "there is no file missing.ttl"),
-        (("data.ttl", "data.ttl"), "no SHACL shapes in data.ttl"),
+        (("data.ttl", "data.ttl"), "data.ttl contains no SHACL shapes"),
         (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
