@@ -201,7 +201,7 @@ def test_a_slow_filter_takes_the_noise_of_its_whole_response() -> None:
         measurements=np.ones((steps, 1)),
     )
     with pytest.raises(
-        UsageError, match=r"boiler: a change of the whole recording .* the whole record"
+        UsageError, match="boiler: a change of the whole recording can move"
     ) as caught:
         exchanged(series_of([one, one]), Rates(), cover=bounds(1.0, gain))
     assert "over 60 steps" in str(caught.value)
