@@ -281,7 +281,7 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ),
         ({"data": {"clients": 3}}, "`split: sites`"),
         ({"model": {"kind": "gru", "hidden": [3, 4]}}, "must be one width"),
-        ({"model": {"kind": "softmax", "hidden": 3}}, "`softmax` has no size fields"),
+        ({"model": {"kind": "softmax", "hidden": 3}}, "does not apply to `softmax`"),
         ({"model": {"kind": "module"}}, "require each other"),
         ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "complements"),
         ({"model": {"kind": "mlp", "name": "gru"}}, "are synonyms"),
