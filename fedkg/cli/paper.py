@@ -111,7 +111,7 @@ def _run(
         raise UsageError(
             f"--data {data} is not a folder",
             expected="a folder with data sets",
-            help="put the data sets into a folder, or leave out --data",
+            help="correct the path, or leave out --data",
         )
     minutes = sum(one.minutes for one in studies)
     said = f"about {format_seconds(60 * minutes)} on two quiet cores" if size == "reduced" else ""

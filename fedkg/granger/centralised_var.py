@@ -51,7 +51,7 @@ def centralised(
         raise UsageError(
             "too few steps for a VAR on all measurements",
             expected=f"more than {lags * (width + 1) + width + 1} steps",
-            received=str(steps),
+            received=f"{steps} steps",
             help="use fewer lags, fewer measurements or more steps",
         )
     past = [together[lags - 1 - lag : steps - 1 - lag] for lag in range(lags)]

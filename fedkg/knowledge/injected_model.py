@@ -213,7 +213,10 @@ class Injected(nn.Module):
         """
         ends = self._ends()
         if ends is None:
-            raise KnowledgeError("the output is a class, not a number", help="model.decide(x)")
+            raise KnowledgeError(
+                "the output is a class, not a number",
+                help="use model.decide(x), which returns the class",
+            )
         knowledge = self.knowledge(x) if knowledge is None else knowledge
         middle = torch.as_tensor(bin_centres(ends), dtype=x.dtype, device=x.device)
         return (

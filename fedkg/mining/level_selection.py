@@ -54,7 +54,7 @@ def quantile(share: float) -> Pick:
     """
     if not 0 < share <= 1:
         raise KnowledgeError(
-            "the share of traces must be above 0 and at most 1", received=str(share)
+            "the share of traces must be a number above 0 and at most 1", received=str(share)
         )
 
     def pick(levels: Tensor, usable: Tensor) -> Tensor:

@@ -359,7 +359,10 @@ class Data(Section):
         if self.path is not None and self.sites_file is not None:
             raise ValueError("`path` and `sites_file` exclude each other; remove one of them")
         if self.server_table is not None and (self.sites_file is None or self.set is not None):
-            raise ValueError("`server_table` requires a `sites_file`, and no `set`")
+            raise ValueError(
+                "`server_table` requires a `sites_file` and no `set`; add `sites_file`, or "
+                "remove `set` or `server_table`"
+            )
         if self.server_table is not None and self.server:
             raise ValueError(
                 "`server_table` requires `server: 0`, because the server then reads "
