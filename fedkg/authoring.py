@@ -138,13 +138,14 @@ def compile(  # noqa: A001  the public name, fixed
             "`paths` contains the rules themselves instead of the path of their file",
             expected="the path of a rule file",
             received=repr(paths if len(paths) <= 40 else paths[:37] + "..."),
-            help='fedkg.compile(text="...")',
+            help='pass rules as text: fedkg.compile(text="...")',
         )
     if isinstance(paths, str | Path):
         paths = (paths,)
     if not paths and text is None:
         raise UsageError(
-            "nothing to compile", help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")'
+            "there is nothing to compile: neither a rule file nor a text",
+            help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")',
         )
     result = check(paths, text=text, graphs=graphs, client=client)
     texts = {} if text is None else {d.span.file: text for d in result.diagnostics}
@@ -476,9 +477,10 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         ):  # report a missing file before a misplaced pack
             require_file(packs[0])
         raise UsageError(
-            f"{packs[0]} is a pack among rule files",
+            f"the pack {packs[0]} cannot be combined with rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs "
             "(.ttl, .shacl, .trig, .nt, .nq, .rdf, .owl, .jsonld)",
+            help="name the pack alone, or leave it out",
         )
     result = check(paths)
     if result.pack is None:
@@ -570,8 +572,9 @@ def _validate_table(
             raise CompileError(found.diagnostics, render(found.diagnostics))
         if not found.noted.files:
             raise UsageError(
-                f"{', '.join(map(str, shapes))} contains no SHACL shapes",
-                help="for rules without shapes: fedkg eval",
+                f"fedkg found no SHACL shapes in {', '.join(map(str, shapes))}",
+                help="name a file with SHACL shapes; to check a table with a rule file: "
+                "fedkg eval RULES TABLE",
             )
         table = read_table(path)
         rows = [

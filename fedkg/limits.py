@@ -142,6 +142,7 @@ def _changed(text: str) -> dict[str, int]:
                 f"the limit `{name}` has a wrong value",
                 expected="a number with kB, MB or GB" if name in IN_BYTES else "a whole number",
                 received=value,
+                help="for example --limit expanded=2GB",
             )
         found[name] = number
     return found
@@ -277,8 +278,8 @@ def out_of_limit(name: str, what: str) -> LimitError:
     """The error for something that takes more time or memory than the limit of this name."""
     most = limit(name)
     return LimitError(
-        f"{what} takes too {'much' if name in IN_BYTES else 'long'}: "
-        f"it is above the limit `{name}`, {MEANINGS[name]}",
+        f"{what} takes more {'memory' if name in IN_BYTES else 'time'} than the limit `{name}` "
+        f"allows ({MEANINGS[name]})",
         expected=f"at most {format_limit(name, most)}",
         help=explain_raise(name, 4 * most),
     )
@@ -382,4 +383,4 @@ def parse_json(body: bytes, what: str) -> Any:
     try:
         return json.loads(body.decode("utf-8-sig"))
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("the document is nested too deeply") from error

@@ -37,12 +37,13 @@ def load_object(path: str, field: str) -> Any:
                 f"{field}: {place} cannot be imported: {error}",
                 expected="package.file:Name or file.py:Name",
                 received=path,
+                help="install the package, or name a file: FILE.py:Name",
             ) from error
     found = getattr(module, name, None)
     if not callable(found):
         raise JobError(
-            f"{field}: {place} has no callable `{name}`",
-            help="name a class or function of the file, such as mine.py:Name",
+            f"{field}: {place} has no function or class `{name}`",
+            help="after the colon, name a function or class of the file, such as mine.py:Name",
         )
     return found
 
@@ -68,7 +69,8 @@ def load_file(path: Path, field: str) -> object:
     except Exception as error:  # whatever a user's file raises when it is loaded
         del sys.modules[name]
         raise JobError(
-            f"{field}: {path} cannot be loaded: {error}", help="check that `python FILE` works"
+            f"{field}: {path} cannot be loaded: {type(error).__name__}: {error}",
+            help=f"correct the file until `python {path}` runs without an error",
         ) from error
     _FILES[name] = str(path)
     return module

@@ -69,9 +69,10 @@ def align(
     ruled = output is not None and output.name.endswith(".sssom.tsv")
     if ruled and not errors and not proposed.by_rule:
         raise UsageError(
-            f"no mapping rules exist for {first} and {second}",
+            f"fedkg has no mapping rules between {first} and {second}, so the "
+            ".sssom.tsv file would be empty",
             expected="a B2MML schema and isa95",
-            help="to write proposals for review, name the file .ttl",
+            help="to write proposals for review instead, choose a name that ends with .ttl",
         )
     if output is not None and not errors:
         text = proposed.by_rule if ruled else ontologies.format_mappings(proposed, (first, second))

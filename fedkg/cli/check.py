@@ -71,11 +71,13 @@ def check(
     require_sites(sites, site)
     if watch:
         if sites is not None:
-            raise UsageError("--watch cannot be combined with --sites")
+            raise UsageError(
+                "--watch cannot be combined with --sites", help="leave out one of them"
+            )
         if fix or as_json:
             raise UsageError(
                 "--watch cannot be combined with --fix or --json",
-                help="fedkg check rules.fkg --watch",
+                help="leave out --fix and --json: fedkg check rules.fkg --watch",
             )
         _watch([Path(rule) for rule in rules])
         return
@@ -143,7 +145,8 @@ def _apply_fixes(rules: Sequence[Path]) -> FixedFiles:
     for path, text in fixed_files.texts.items():
         if path.read_bytes() != fixed_files.before[path]:
             raise FedkgError(
-                f"{path} changed while fedkg was fixing it", help="run the command again"
+                f"fedkg did not fix {path}, because the file changed during the command",
+                help="run the command again",
             )
         write_atomically(path, text)
     return fixed_files

@@ -61,7 +61,7 @@ def compile_rules(
     if output.is_file() and not _is_pack(output):
         raise UsageError(
             f"{output} already exists and is not a pack",
-            help=f"choose another name: -o {output.with_suffix('.fkgpack').name}",
+            help=f"choose a name that ends with .fkgpack, or delete {output}",
         )
     result = authoring.check(rules, client=client)
     packed = result.packed

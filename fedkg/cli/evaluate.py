@@ -182,7 +182,7 @@ class IncidentReport:
     def of(cls, path: Path | None, causes: Path | None) -> IncidentReport:
         """Check the options before anything is evaluated. Raises UsageError, JobError."""
         if path is None and causes is not None:
-            raise UsageError("--causes requires --report", help="--report incidents.html")
+            raise UsageError("--causes requires --report", help="add --report incidents.html")
         if path is not None:
             check_output_path(path, "incidents.html", option="--report")
         if causes is None:
@@ -256,7 +256,8 @@ def _evaluate_sites(
     if dates is not None:
         raise UsageError(
             "--dates cannot be combined with --sites",
-            help="state the format of the time column in the sites file: dd/MM/yyyy HH:mm",
+            help="leave out --dates, and state the format of the time column in the "
+            "sites file: datatype: {base: datetime, format: dd/MM/yyyy HH:mm}",
         )
     allowance = parse_allowance(allow)
     if allowance and baseline is None:
@@ -264,7 +265,10 @@ def _evaluate_sites(
             "--allow requires --baseline", help="add the earlier result: --baseline monday.json"
         )
     if baseline is not None and not site:
-        raise UsageError("--baseline compares one table", help="add --site NAME")
+        raise UsageError(
+            "--baseline compares one table, and --sites evaluates the tables of several sites",
+            help="choose one site: --site NAME",
+        )
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _print_notes(diagnostics)

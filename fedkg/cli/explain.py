@@ -225,7 +225,8 @@ def _files_in_folder(rule: str) -> list[str | Path]:
     files = sorted(here.glob("*.fkg"))
     if not files:
         raise UsageError(
-            f"this folder has no rule file for `{rule}`", help=f"fedkg explain {rule} rules.fkg"
+            f"the current folder has no rule file in which fedkg could look for the rule `{rule}`",
+            help=f"name the rule file: fedkg explain {rule} rules.fkg",
         )
     return [
         *files,

@@ -568,8 +568,8 @@ def leave(
     print_line("updates that the site sent remain part of the model: only a new run without the "
                f"site removes them (`fedkg server run FEDERATION --without {name}`)")  # fmt: skip
     if not told:
-        print_note("note: the server was not told; ask its operator to run `fedkg federation "
-                   f"dismiss FEDERATION {name}{option}`")  # fmt: skip
+        print_note("note: the server does not know that the site left; ask its operator to run "
+                   f"`fedkg federation dismiss FEDERATION {name}{option}`")  # fmt: skip
 
 
 def _require_extra() -> None:

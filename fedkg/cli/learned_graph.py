@@ -49,8 +49,8 @@ def write_learned(
     if output.suffix.lower() != ".trig":
         raise UsageError(
             f"{output} does not end with .trig",
-            help="findings are a named graph, which Turtle cannot hold: -o "
-            f"{output.with_suffix('.trig')}",
+            help="fedkg writes findings as a named graph, which needs the format TriG: "
+            f"-o {output.with_suffix('.trig')}",
         )
     if output.exists() and not force:
         raise UsageError(

@@ -115,7 +115,10 @@ def monitor(
     began = time.monotonic()
     require_sites(sites, site)
     if sites is not None and not site:
-        raise UsageError("a stream comes from one site", help="add --site NAME")
+        raise UsageError(
+            "--sites requires --site: fedkg monitor reads the rows of one site",
+            help="add --site NAME",
+        )
     often = parse_every(every)
     if state is not None:
         check_output_path(state, "monitor.json")
@@ -126,7 +129,11 @@ def monitor(
         raise UsageError("the rules are missing", help="fedkg monitor rules.fkg table.csv")
     path = None if str(data) == "-" else Path(data)
     if path is None and follow:
-        raise UsageError("--follow requires a file", help="standard input is followed anyway")
+        raise UsageError(
+            "--follow requires a file",
+            help="leave out --follow, because fedkg reads standard input until its end; "
+            "or name a file",
+        )
     if path is not None and not path.is_file():
         raise UsageError(
             f"table {path} does not exist",
@@ -155,7 +162,7 @@ def monitor(
             f"stopped after {watch.stream.rows:,} rows",
             help=f"the same command continues from {state}"
             if state is not None
-            else "--state FILE lets the same command continue",
+            else "add --state FILE; the same command then continues",
         ) from error
     if any(one["drift"]["state"] == "higher" for one in watch.rates().values() if "drift" in one):
         raise typer.Exit(1)
@@ -300,8 +307,10 @@ class _Monitor:
             self.stream.restore(document["evaluation"], self._converted(empty))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{self._state} is not the state of a stream under these rules",
-                received=str(error),
+                f"{self._state} does not hold the state of a stream with these rules",
+                received=str(error)
+                if isinstance(error, ValueError)
+                else "a file without the fields of a state",
                 help="choose another --state, or remove the file to start again",
             ) from error
 

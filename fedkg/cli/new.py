@@ -98,8 +98,9 @@ def new(
     if source is not None:
         if sites is not None:
             raise UsageError(
-                "--from translates requirements and --sites describes tables",
-                help="leave one of the two options out",
+                "--from translates requirements, and --sites drafts rules for tables: "
+                "they cannot be combined",
+                help="leave out --from or --sites",
             )
         _translate_requirements(files, output, component, as_json=as_json)
         return
@@ -164,7 +165,8 @@ def _translate_requirements(
 
     if len(files) != 1:
         raise UsageError(
-            f"--from fret takes one file, and got {len(files) or 'none'}",
+            "--from fret takes one file with requirements",
+            received=f"{len(files)} files",
             help=f"fedkg new --from fret requirements.json -o {output}",
         )
     draft = authoring.translate_fret(files[0], component)
@@ -287,7 +289,10 @@ def _draft_with_sites(
     from fedkg.tables import read_table
 
     if sites.exists() and output.exists() and sites.samefile(output):
-        raise UsageError(f"{sites} is also the rule file", help="choose another name: -o rules.fkg")
+        raise UsageError(
+            f"{sites} is both the sites file and the rule file that -o names",
+            help="choose another name: -o rules.fkg",
+        )
     first = read_table(files[0]) if files else None
     tags = authoring.find_tags(first) if first is not None else None
     is_sheet = tags is not None and (len(files) > 1 or (sites.exists() and not force))
@@ -301,7 +306,10 @@ def _draft_with_sites(
                 "describes, or add --force to draft the sites file again",
             )
         if any(table.exists() and sites.exists() and table.samefile(sites) for table in files):
-            raise UsageError(f"{sites} is an input of this command", help="choose another name")
+            raise UsageError(
+                f"--sites {sites} is also one of the tables of this command",
+                help="choose another name for the sites file: --sites sites.yaml",
+            )
         check_output_path(sites, "sites.yaml")
         text = draft_sites(tables, sites.parent, tags or () if is_sheet else ())
     elif not sites.exists():

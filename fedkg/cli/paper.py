@@ -87,7 +87,7 @@ def paper(
     if name not in PAPERS:
         raise UsageError(f"there is no paper `{name}`", expected=", ".join(PAPERS))
     if full and smoke:
-        raise UsageError("--full and --smoke contradict each other", help="give one of them")
+        raise UsageError("--full and --smoke contradict each other", help="leave out one of them")
     wanted = [*(f"table {n}" for n in table or []), *(f"figure {n}" for n in figure or [])]
     wanted += study or []
     chosen = [PAPERS[name].study(one) for one in wanted] or list(PAPERS[name].studies)
@@ -108,7 +108,11 @@ def _run(
     from fedkg.papers.study import Bench, format_seconds, run_study
 
     if data is not None and not data.is_dir():
-        raise UsageError(f"--data {data} is not a folder", expected="a folder with data sets")
+        raise UsageError(
+            f"--data {data} is not a folder",
+            expected="a folder with data sets",
+            help="correct the path, or leave out --data",
+        )
     minutes = sum(one.minutes for one in studies)
     said = f"about {format_seconds(60 * minutes)} on two quiet cores" if size == "reduced" else ""
     said = said or ("seconds each" if size == "smoke" else "hours")
@@ -191,9 +195,14 @@ def _write_page(page: Path, name: str | None, out: Path | None) -> None:
 
     folders = [out] if out else sorted(Path().glob(f"paper-{name or '*'}"))
     if page.suffix != ".md":
-        raise UsageError(f"--page {page} is not a Markdown file", expected="a name with .md")
+        raise UsageError(
+            f"--page {page} is not a Markdown file", expected="a name that ends with .md"
+        )
     if not os.access(page.resolve().parent, os.W_OK):
-        raise UsageError(f"--page {page}: its folder cannot be written", help="choose another")
+        raise UsageError(
+            f"--page {page}: you may not write to the folder of this page",
+            help="choose another folder, or change its permissions",
+        )
     results = collect(folders, page.with_suffix(".json"))
     write_results(results, page)
     print_line(f"{page}: {count(len(results), 'result')}")

@@ -66,7 +66,10 @@ def review(
     names = [name for name, *_ in decisions]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"there are several decisions about `{twice}`", help="give one of them")
+        raise UsageError(
+            f"there are several decisions about `{twice}`",
+            help="use --accept, --reject or --edit once for each suggestion",
+        )
     made = [
         review_suggestion(
             learned,
@@ -96,11 +99,16 @@ def _edited(text: str) -> tuple[str, str]:
         )
     path = Path(file)
     if not path.is_file():
-        raise UsageError(f"the file {file} for `{name}` does not exist")
+        raise UsageError(
+            f"the file {file} for `{name}` does not exist",
+            help="paths are relative to the current folder",
+        )
     try:
         body = read_file(path).decode("utf-8").strip()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not a text in UTF-8", received=str(error)) from error
+        raise UsageError(
+            f"{file} is not UTF-8 text", received=str(error), help="save the file as UTF-8"
+        ) from error
     if not body:
         raise UsageError(f"{file} is empty", expected=f"the statement to accept for `{name}`")
     return name, body

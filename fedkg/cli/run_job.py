@@ -114,8 +114,8 @@ def run(
         )
     if resume is not None and (folder or changes or axes or seeds):
         raise UsageError(
-            "--resume uses the job in the folder",
-            help="remove --out, --set, --seeds and --grid, or start a new run",
+            "--resume continues the run with the job that is stored in its folder",
+            help="leave out --out, --set, --seeds and --grid, or start a new run",
         )
     _require_job_file(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
@@ -166,10 +166,9 @@ def run(
         else:
             if jobs > 1:
                 raise UsageError(
-                    "--jobs requires --grid or --seeds",
-                    help=(
-                        "set `training.workers` in the job to train its sites in several processes"
-                    ),
+                    "--jobs runs several trainings at once, so it requires --grid or --seeds",
+                    help="to train the sites of one run in several processes, set "
+                    "`training.workers` in the job",
                 )
             done = _run_or_resume(path, folder, changes or [], resume, trust_code, observation)
     if as_json:
@@ -222,7 +221,9 @@ def _run_causes(
 
     if many:
         raise UsageError(
-            "a job of kind `causes` is a single run", help="remove --seeds, --grid and --jobs"
+            "a job of kind `causes` is one run, so it cannot be repeated for "
+            "several seeds or values",
+            help="remove --seeds, --grid and --jobs",
         )
     done = run_causes(path, out=folder, overrides=changes)
     if as_json:
@@ -260,7 +261,9 @@ def _split_arguments(
     files = [word for word in words if not (grid and "=" in word)]
     if len(files) > 1:
         raise UsageError(
-            "give one job file", received=" ".join(files), help="put fields and values after --grid"
+            "give one job file",
+            received=" ".join(files),
+            help="name one job file; fields and values follow --grid",
         )
     return (Path(files[0]) if files else None), [
         *(grid or []),
@@ -360,7 +363,8 @@ def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
 
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(
-                f"stopped; finished rounds are in {place}", help=f"fedkg run --resume {place}"
+                f"stopped; finished rounds are in {place}",
+                help=f"to continue: fedkg run --resume {place}",
             ) from None
         raise Stopped(
             "stopped before the run folder was created: nothing was written",

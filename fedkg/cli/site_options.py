@@ -31,7 +31,9 @@ SiteName = Annotated[
 def require_sites(sites: Path | None, site: str) -> None:
     """Raise UsageError if `--site` is given without `--sites`."""
     if site and sites is None:
-        raise UsageError("--site requires --sites", help=f"--sites sites.yaml --site {site}")
+        raise UsageError(
+            "--site requires --sites", help=f"add the sites file: --sites sites.yaml --site {site}"
+        )
 
 
 def load_selected(sites: Path | None, site: str) -> tuple[SitesFile, list[str]]:
@@ -46,7 +48,7 @@ def load_selected(sites: Path | None, site: str) -> tuple[SitesFile, list[str]]:
 
     require_sites(sites, site)
     if sites is None:
-        raise UsageError("a sites file is missing", help="--sites sites.yaml")
+        raise UsageError("a sites file is missing", help="add --sites sites.yaml")
     found = load_sites(sites)
     if site:
         find_site(found, site)

@@ -129,9 +129,16 @@ def suggest(
         reason=reason,
     )
     if (options or accepted) and not (len(sources) == 1 and sources[0].is_dir()):
-        raise UsageError("a review needs one run", expected="fedkg suggest RUN --review")
+        raise UsageError(
+            "--review, --accept, --reject and --edit apply to one run",
+            expected="fedkg suggest RUN --review",
+            help="name the folder of one run and nothing else",
+        )
     if ask and as_json:
-        raise UsageError("--review and --json exclude each other", help="--accept NAME --json")
+        raise UsageError(
+            "--review and --json exclude each other",
+            help="leave out --json, or decide without questions: --accept NAME --json",
+        )
     require_sites(sites, site)
     if client and sites is not None:
         raise UsageError("--client and --sites exclude each other", help=f"--site {client}")

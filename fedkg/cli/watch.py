@@ -50,7 +50,8 @@ def watch(
             watched.look()
             if watched.status is None:
                 raise UsageError(
-                    f"there is no run in {folder}", help="start one: fedkg run JOB.yaml"
+                    f"there is no run in {folder}",
+                    help=f"correct the path, or start a run: fedkg run JOB.yaml --out {folder}",
                 )
             stdout_console().print(_frame(watched))
             failed = any(run.state == "damaged" for run in watched.status.runs)

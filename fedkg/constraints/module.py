@@ -470,7 +470,8 @@ class ConstraintModule(nn.Module):
             self._warned.add(NOT_FINITE)
             text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
             warnings.warn(
-                f"{text}: rules that read them are unknown there, at no penalty",
+                f"{text}: fedkg does not evaluate the rules that read them there, and "
+                "they add no penalty",
                 ConstraintWarning,
                 stacklevel=stacklevel,
             )
@@ -561,15 +562,15 @@ class ConstraintModule(nn.Module):
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
                 "x does not fit its layout",
-                expected=(
-                    f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, "
-                    f"T, {features}] for windows of T steps"
-                ),
+                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, "
+                f"T, {features}] for windows of T steps",
                 received=f"shape {list(batch.shape)}",
             )
         if batch.ndim == 3 and not batch.shape[1]:
             raise LayoutError(
-                "the windows in x have no steps", received=f"shape {list(batch.shape)}"
+                "the windows in x have no steps",
+                expected="shape [B, T, F] with at least one step T",
+                received=f"shape {list(batch.shape)}",
             )
         device = self._read_row.device
         if batch.device != device:

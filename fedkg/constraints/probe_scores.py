@@ -123,9 +123,9 @@ class Probe:
         given, y = y, y[..., None] if y.ndim == 2 and entries == 1 else y
         if y.ndim != 3 or y.shape[1:] != (self.inputs.shape[0], entries):
             raise LayoutError(
-                "answers do not fit the probe set",
-                expected=f"[K, {self.inputs.shape[0]}, {entries}]",
-                received=f"{list(y.shape)}",
+                "the answers do not fit the probe set",
+                expected=f"shape [K, {self.inputs.shape[0]}, {entries}] for K models",
+                received=f"shape {list(y.shape)}",
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         found = self._rules.counts(answers, unanswered="violated")

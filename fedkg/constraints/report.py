@@ -265,7 +265,7 @@ class ConstraintReport:
         if weight.dim() < 2 or weight.numel() != self._of.batch:
             expected = f"[C, n] or [C, n, T], {self._of.batch:,} numbers"
             raise LayoutError(
-                "`weight` must have one number for each part and row",
+                "`weight` must have one number for each row of each part",
                 expected=expected,
                 received=str([*weight.shape]),
             )

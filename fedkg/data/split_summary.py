@@ -78,7 +78,7 @@ def split_table(
     """
     if len(labels) != len(split.owner):
         raise JobError(
-            "not one label for each row of the split",
+            "`labels` must have one entry for each row of the split",
             expected=str(len(split.owner)),
             received=str(len(labels)),
         )
@@ -120,9 +120,10 @@ def load_split(path: str | Path) -> Split:
         ) from error
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
         raise JobError(
-            f"{path}: a row has an unknown site",
+            f"{path} is damaged: a row belongs to a site that the file does not list",
             expected=f"0 .. {len(sites) - 1}",
             received=str(int(owner.max())),
+            help="save the split again",
         )
     return Split(sites=sites, owner=owner, draws=draws)
 

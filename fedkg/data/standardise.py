@@ -75,7 +75,8 @@ class Moments:
             raise JobError(
                 f"column `{empty[0]}` has no value in {where}",
                 expected="numbers in at least some rows",
-                help=f"leave it out of data.features: {', '.join(f'`{name}`' for name in empty)}",
+                help="leave columns without values out of data.features: "
+                + ", ".join(f"`{name}`" for name in empty),
             )
         std = np.sqrt(self.squares / self.count)
         flat = std <= 1e-12 * np.maximum(np.abs(self.mean), 1.0)

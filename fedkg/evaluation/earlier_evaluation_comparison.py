@@ -115,7 +115,9 @@ def parse_allowance(text: str) -> float:
     )
     if not 0 <= value <= 1:
         raise UsageError(
-            "the allowance must be a share", expected="a share such as 1% or 0.01", received=text
+            "--allow must be a share from 0 to 1",
+            expected="a share such as 1% or 0.01",
+            received=text,
         )
     return value
 

@@ -292,7 +292,8 @@ class RuleStream:
                 f"{frame.name}: {where} is earlier than a row before it",
                 expected=f"rows in order of time, after {texts[other[at]]}",
                 received=texts[one[at]],
-                help="sort the rows; `trace column` in the rules tells several series apart",
+                help="sort the rows by time; if the table has several series, name their "
+                "column in the rules: `trace column`",
             )
 
     def _find_previous(

@@ -98,7 +98,7 @@ def table_timing(
             f"{table.name}: the times in `{contract.time}` span {exact.max():.3g} steps of "
             f"{duration_text(contract.step)}",
             expected=f"{MOST_STEPS:.0e} at most",
-            help="write a longer step in the rules' timeline",
+            help="write a longer step in the rules' timeline, or correct wrong times",
         )
     step = np.round(exact)
     off = np.flatnonzero(np.abs(exact - step) > OFF_GRID)

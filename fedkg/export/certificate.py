@@ -141,9 +141,11 @@ def certify_rules(
                 place = int(np.flatnonzero(wrong)[0])
                 raise FedkgError(
                     f"the exported model violates the rule `{record.name}`",
-                    expected=f"at most {tolerance[place].max():.3g}",
-                    received=f"{violation[place].max():.3g} for the input "
-                    f"{dict(zip(model.names, inputs[place].tolist(), strict=True))}",
+                    expected=f"a violation of at most {tolerance[place].max():.3g}",
+                    received=(
+                        f"a violation of {violation[place].max():.3g} for the input "
+                        f"{dict(zip(model.names, inputs[place].tolist(), strict=True))}"
+                    ),
                     help="report this as a bug of fedkg, with the rules",
                 )
             contradicting |= beyond

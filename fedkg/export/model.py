@@ -169,7 +169,7 @@ def require_enforceable(rules: ConstraintModule, names: Collection[str]) -> None
             f"the hard rule `{free[0]}` cannot be enforced in an exported model",
             expected="rules that are linear in the outputs of one row",
             received=", ".join(free),
-            help="remove `hard`; the certificate then counts its violations",
+            help="remove `hard` from the rule; the certificate then counts its violations",
         )
     columns = rules.pack.manifest.contract.columns
     absent = [
@@ -179,8 +179,9 @@ def require_enforceable(rules: ConstraintModule, names: Collection[str]) -> None
     ]
     if absent:
         raise LayoutError(
-            f"{', '.join(_rules_reading(rules.pack, absent))} cannot be enforced in an exported "
-            "model: a category that the rule reads is not a feature of the model",
+            "the exported model cannot enforce "
+            f"{', '.join(_rules_reading(rules.pack, absent))}: the model has no "
+            "feature for a category that is read there",
             received=", ".join(column.name for column in absent),
             help="add the code of the category to the features, or leave the rule out",
         )

@@ -80,21 +80,29 @@ def export_run(
     opened = RunFolder(Path(run))
     require_run(opened)
     if not opened.is_finished():
-        raise UsageError(f"the run in {run} is not finished", help=f"fedkg run --resume {run}")
+        raise UsageError(
+            f"the run in {run} is not finished", help=f"finish it first: fedkg run --resume {run}"
+        )
     _, experiment, configs = reopen_run(opened, trust_code)
     config = _choose_trial(configs, trial)
     built = experiment.build_trial(config)
     state = load_state(opened, config.id)
     if state is None:
-        raise UsageError(f"the trial `{config.id}` in {run} has no model")
+        raise UsageError(
+            f"the trial `{config.id}` of the run in {run} has no checkpoint with a model",
+            help="choose another trial: --trial NAME",
+        )
     models = deployed_models(built).models(state)
     names = list(built.problem.clients.names)
     if site is not None and site not in names:
-        raise UsageError("the run has no such site", expected=", ".join(names[:20]), received=site)
+        raise UsageError(
+            f"the run has no site {site}", expected=", ".join(names[:20]), received=site
+        )
     if site is None and len(models) > 1:
         raise UsageError(
             "every site of this run has its own model",
             expected=f"--site with one of {', '.join(names[:20])}",
+            help="choose the site of the model: --site NAME",
         )
     params = models[0 if len(models) == 1 or site is None else names.index(site)]
     _require_exportable(built)
@@ -125,7 +133,7 @@ def _choose_trial(configs: tuple[TrialConfig, ...], trial: str | None) -> TrialC
         return next((config for config in configs if not config.baseline), configs[0])
     if trial not in found:
         raise UsageError(
-            "the run has no such trial", expected=", ".join(list(found)[:20]), received=trial
+            f"the run has no trial {trial}", expected=", ".join(list(found)[:20]), received=trial
         )
     return found[trial]
 

@@ -141,6 +141,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
             "the sites have too few common training steps",
             expected=f"{LEAST} steps or more",
             received=str(max(0, stop - start)),
+            help="use tables that cover the same period",
         )
     found: list[tuple[Record, Client, F64]] = []
     few: list[str] = []

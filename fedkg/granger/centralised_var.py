@@ -50,8 +50,9 @@ def centralised(
     if free < 1:
         raise UsageError(
             "too few steps for a VAR on all measurements",
-            expected=f"more than {lags * (width + 1) + width + 1}",
-            received=str(steps),
+            expected=f"more than {lags * (width + 1) + width + 1} steps",
+            received=f"{steps} steps",
+            help="use fewer lags, fewer measurements or more steps",
         )
     past = [together[lags - 1 - lag : steps - 1 - lag] for lag in range(lags)]
     known = np.concatenate([np.ones((count, 1)), *past], axis=1)

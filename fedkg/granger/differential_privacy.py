@@ -67,7 +67,8 @@ class Cover:
         for name in ("filtered", "augmented", "returned"):
             if not 0 < getattr(self, name) < 1:
                 raise UsageError(
-                    f"the formula of the Gaussian mechanism holds for 0 < epsilon < 1: `{name}`",
+                    f"`{name}` must be between 0 and 1: the formula of the Gaussian "
+                    "mechanism holds only there",
                     received=str(getattr(self, name)),
                 )
         if min(self.measurement, self.response, self.augmentation, self.gradient) <= 0:

@@ -54,7 +54,7 @@ def area_under_roc(scores: F64, faulty: NDArray[np.bool_]) -> float:
     if not bad or not good:
         raise UsageError(
             "the area under a ROC curve needs both faulty and healthy steps",
-            received=f"{bad} and {good}",
+            received=f"{bad} faulty and {good} healthy steps",
         )
     ranks = rankdata(scores)
     return float((ranks[faulty].sum() - bad * (bad + 1) / 2) / (bad * good))

@@ -51,7 +51,7 @@ class Client:
             if not np.isfinite(getattr(self, name)).all():
                 raise UsageError(
                     f"{self.name}: `{name}` has values that are not numbers",
-                    help="fill gaps before: unknown values stop a filter",
+                    help="fill the gaps first: a filter cannot continue after an unknown value",
                 )
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
         if radius >= 1:
@@ -90,10 +90,8 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
         raise UsageError(
             "no steady Kalman gain exists for these matrices",
             received=str(error),
-            help=(
-                "use measurements that depend on all states, and a positive definite noise"
-                " covariance"
-            ),
+            help="use measurements that depend on all states, and a positive definite noise"
+            " covariance",
         ) from error
     return np.ascontiguousarray(cho_solve(factor, emission @ spread).T)
 

@@ -59,7 +59,8 @@ class Rates:
             )
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
-                "the divisor of a step must be above 0 even for constant drivers",
+                "`normalised` must be above 0: each step is divided by this number "
+                "plus the size of the drivers",
                 received=f"normalised={self.normalised}",
             )
 
@@ -489,7 +490,7 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
         )
     return FedkgError(
         f"{series.clients[m].name}: the learning diverges {where}",
-        expected="less than 2 for the rate times the curvature of the loss",
+        expected="rate times curvature of the loss below 2",
         received=f"{number:.3g} with {used}",
         help=(
             advice

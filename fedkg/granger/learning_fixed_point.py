@@ -133,6 +133,7 @@ def _conjugate(curved: Callable[[F64], F64], right: F64) -> F64:
     found, failed = cg(operator, right.ravel(), rtol=1e-12, atol=0.0, maxiter=20 * right.size)
     if failed:
         raise FedkgError(
-            "the closed form of the learning did not converge", help="set `ridge` above 0"
+            "the closed form of the learning did not converge",
+            help="set `ridge` above 0, such as 0.01",
         )
     return np.asarray(found, dtype=np.float64).reshape(shape)

@@ -141,8 +141,8 @@ def series_of(
     lengths = {len(client.measurements) for client in clients}
     if len(lengths) > 1 or min(lengths) < 3:
         raise UsageError(
-            "the clients' recordings must be of the same steps",
-            expected="one length of at least 3",
+            "the recordings of all clients must have the same number of steps",
+            expected="one length of at least 3 steps",
             received=", ".join(map(str, sorted(lengths))),
         )
     prior = np.ones((len(clients), len(clients)), dtype=np.bool_) if allowed is None else allowed
@@ -181,6 +181,7 @@ def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int,
                 "the number of lags does not fit the length of the series",
                 expected=f"1 .. {steps - 2}, for series of {steps} steps",
                 received=str(order),
+                help="use fewer lags, or a longer recording",
             )
     return orders
 

@@ -48,8 +48,8 @@ class ClientSide:
             )
             if far > self.cover.response * (1 + 1e-9):  # rounding of sums and powers
                 raise UsageError(
-                    f"{client.name}: its filter can move its state farther than `response` promises"
-                    " when the whole record changes",
+                    f"{client.name}: a change of the whole recording can move the filtered "
+                    "states farther than `response`",
                     expected=f"at most {self.cover.response:g}",
                     received=f"{far:.4g} over {len(client.measurements)} steps",
                     help=(

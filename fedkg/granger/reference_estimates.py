@@ -66,7 +66,7 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
             f"too few steps to choose among {most} lags",
             expected=f"more than {most + most * total} steps",
             received=str(len(series.states)),
-            help="give a number of lags, or more steps",
+            help="state `lags` as a number, or use more steps",
         )
     chosen = np.zeros(len(series.clients), dtype=np.int64)
     for m in range(len(series.clients)):
@@ -188,14 +188,16 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
             steps for one shift.
     """
     if shifts < 19:
-        raise UsageError(
-            "too few shifts for a p-value", expected="at least 19", received=str(shifts)
-        )
+        raise UsageError("a p-value needs at least 19 shifts", received=str(shifts))
     stream = np.random.default_rng(seed)
     steps, clients = len(series.states), len(series.clients)
     count = min(shifts, distinct_shifts(steps))
     if count < 1:
-        raise UsageError("too few steps for a p-value", expected="at least 4", received=str(steps))
+        raise UsageError(
+            "the series is too short for a p-value",
+            expected="at least 4 steps",
+            received=f"{steps} steps",
+        )
     found = np.full((clients, clients), np.nan)
     for m, past in enumerate(memories(series, longest)):
         wide = replace(series, orders=(past,) * clients)

@@ -47,8 +47,9 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
         broken = ~np.isfinite(client.values).all(0)
         if broken.any():
             raise UsageError(
-                f"{client.name}: unknown values in {client.columns[int(np.argmax(broken))]}",
-                help="interpolate gaps or choose a window without",
+                f"{client.name}: column {client.columns[int(np.argmax(broken))]} has "
+                "unknown values",
+                help="interpolate the gaps, or choose a period without gaps",
             )
     together = np.concatenate([client.values for client in clients], axis=1)
     groups = [client.name for client in clients for _ in client.columns]
@@ -93,14 +94,15 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
     rank = _rank(sizes)
     if rank == 0:
         raise UsageError(
-            f"{measured.name}: its measurements never change",
-            help="leave the client out, or choose other steps",
+            f"{measured.name}: its measurements never change in these steps",
+            help="leave the client out, or use other steps",
         )
     if states > rank:
         raise UsageError(
             f"{measured.name}: only {rank} of its measurements are independent",
             expected=f"at most {rank} states",
             received=str(states),
+            help="use fewer states, or leave out measurements that repeat others",
         )
     deviation = np.sqrt(len(values))
     largest = right[np.arange(states), np.abs(right[:states]).argmax(1)]

@@ -40,7 +40,8 @@ class System:
         states = sum(self.sizes)
         if self.transition.shape != (states, states) or self.process.shape != (states, states):
             raise UsageError(
-                "the transition and the process covariance must fit the clients' states",
+                "the transition matrix and the process covariance must have one row "
+                "and one column for each state",
                 expected=f"[{states}, {states}]",
                 received=f"{list(self.transition.shape)} and {list(self.process.shape)}",
             )
@@ -111,9 +112,10 @@ def stationary(transition: F64, process: F64) -> F64:
     radius = float(np.abs(np.linalg.eigvals(transition)).max())
     if radius >= 1:
         raise UsageError(
-            "the states have no stationary covariance",
+            "the states have no stationary covariance, because they grow without limit",
             expected="a spectral radius below 1",
             received=f"{radius:.6g}",
+            help="choose a transition matrix with smaller entries",
         )
     return np.asarray(solve_discrete_lyapunov(transition, process), dtype=np.float64)
 

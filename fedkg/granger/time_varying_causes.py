@@ -74,8 +74,9 @@ def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
     if least < 2 * (others.shape[1] + 1):
         raise UsageError(
             "segments are too short to be estimated",
-            expected=f"at least {2 * (others.shape[1] + 1)}",
+            expected=f"at least {2 * (others.shape[1] + 1)} steps",
             received=str(least),
+            help="increase the least length of a segment",
         )
     price = label.shape[1] * (others.shape[1] + 1) * np.log(len(label))
     found: list[int] = []
@@ -120,7 +121,9 @@ def initial_averages(series: Series, *, forget: float = 0.0) -> Stream:
     """The averages of a first part. Raises UsageError for a share outside of 0 .. 1."""
     if not 0 <= forget < 1:
         raise UsageError(
-            "`forget` must be a share", expected="0 <= forget < 1", received=str(forget)
+            "`forget` must be a share from 0 to below 1",
+            expected="0 <= forget < 1",
+            received=str(forget),
         )
     return Stream(
         known=tuple(moments(series, m) for m in range(len(series.clients))),

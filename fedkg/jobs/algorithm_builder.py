@@ -102,6 +102,7 @@ def _own_algorithm(name: str, path: str, options: Mapping[str, Any]) -> Algorith
             f"algorithms.{name}.path: {path} does not return an algorithm",
             expected="a fedkg.federated.Algorithm",
             received=type(made).__name__,
+            help="correct the function or class, or name another one",
         )
     return replace(made, name=name)
 
@@ -114,6 +115,7 @@ def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
         raise JobError(
             f"{field}: {path} does not accept `options`",
             received=f"{', '.join(options) or 'none'}: {error}",
+            help="correct `options`, or the parameters of the function in the file",
         ) from error
 
 
@@ -232,7 +234,7 @@ def _private_layers(
     )
     if not own:
         raise JobError(
-            "private.layers: this model does not define its head",
+            "private.layers: fedkg does not know the last layers (the head) of this model",
             help="list the private layers here or in `model.private`",
         )
     return own

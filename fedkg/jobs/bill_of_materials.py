@@ -41,7 +41,10 @@ def list_materials(folder: str | Path) -> dict[str, Any]:
     require_run(run)
     require_intact(run)
     if not run.is_finished():
-        raise JobError(f"the run in {folder} is not finished", help=f"fedkg run --resume {folder}")
+        raise JobError(
+            f"the run in {folder} is not finished",
+            help=f"finish it first: fedkg run --resume {folder}",
+        )
     environment = run.environment()
     manifest = read_pack(run.read_bytes(PACK), name=str(run.path / PACK)).manifest
     rules, sources = list(_rules(manifest)), list(_sources(manifest))

@@ -76,8 +76,8 @@ def list_files(job: Job) -> tuple[Path, ...]:
     """
     if FIELD in job.compare or (job.corrupt is not None and FIELD in job.corrupt.compare):
         raise JobError(
-            f"compare.{FIELD}: sites run one module of their own",
-            help=f"set `{FIELD}`, and compare `model.options`",
+            f"compare.{FIELD}: training at sites uses one Python module for all trials",
+            help=f"set `{FIELD}` and compare `model.options`, or start one run for each module",
         )
     found = []
     for text in list_imports(job):

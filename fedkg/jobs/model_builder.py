@@ -137,6 +137,6 @@ def _import_module(
         raise JobError(
             f"model.path: {path} returns {answered} numbers per sample",
             expected=f"{outputs}, one per output of the data",
-            help="fedkg calls the module with `model.options`",
+            help="correct the module, or pass it the number of outputs in `model.options`",
         )
     return model

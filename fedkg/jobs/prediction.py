@@ -208,7 +208,8 @@ def _choose_sites(job: Job, sites: str | Path | None, site: str) -> tuple[SitesF
     path = sites or job.data.sites_file
     if path is None:
         raise UsageError(
-            "the job of the run has no sites file", help="describe the tables: --sites sites.yaml"
+            "the job of the run has no sites file, and this command names none",
+            help="describe the tables: --sites sites.yaml",
         )
     described = load_sites(path)
     if site:
@@ -364,7 +365,8 @@ def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> 
     header, step = contract.time, contract.step
     if header is None or step is None:
         raise TableError(
-            f"{table.name}: forecasts need times",
+            f"{table.name}: forecasts need times, and the rules declare no timeline "
+            "with a step and a time column",
             help="declare `timeline step 1 h time column NAME` in the rules",
         )
     later = range(1, horizon + 1)
@@ -375,7 +377,11 @@ def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> 
     else:
         moments = [one for one in table.times(header)[0] if one is not None]
         if not moments:
-            raise TableError(f"{table.name}: no row has a time in `{header}`")
+            raise TableError(
+                f"{table.name}: no row has a time in `{header}`",
+                help="correct these cells, or name another time column in the timeline of "
+                "the rules",
+            )
         end = max(moments)
         new[header] = [(end + timedelta(seconds=place * step)).isoformat() for place in later]
     new[output] = ["0"] * horizon

@@ -26,7 +26,7 @@ def choose_output(job: Job, pack: Pack) -> str:
     if job.output is not None:
         if job.output not in names:
             raise JobError(
-                "output: the rules do not define this output",
+                f"output: the rules do not define the output `{job.output}`",
                 expected=", ".join(names) or "none",
                 received=job.output,
                 help="set `output` of the job to one of these",
@@ -39,6 +39,7 @@ def choose_output(job: Job, pack: Pack) -> str:
         raise JobError(
             "the rules do not define an output to predict",
             expected="an `output` statement in the rules",
+            help="add the statement to the rule file",
         )
     if names and (table or job.data.window is None):
         raise JobError(

@@ -84,7 +84,8 @@ def reproduce(
     ):
         raise UsageError(
             f"the run in {folder} cannot be reproduced: its noise came from the operating system",
-            help="`fedkg verify` checks its files; set `privacy.randomness: seeded` to simulate it",
+            help="`fedkg verify` checks the files of the run; for a run to reproduce, "
+            "set `privacy.randomness: seeded`, which only simulates privacy",
         )
     place = (
         Path(out)

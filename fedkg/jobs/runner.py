@@ -209,7 +209,8 @@ def start_run(
         except KeyboardInterrupt as error:
             again = f"start again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
-                f"stopped while creating {folder.path}: it contains no results", help=again
+                f"stopped while creating the run folder {folder.path}, which contains no results",
+                help=again,
             ) from error
         return _Runner(
             folder,
@@ -397,7 +398,7 @@ class _Runner:
                 self.emit(Event(kind="stopped", message="stopped; --resume continues the run"))
             raise Stopped(
                 f"stopped; finished rounds are in {self.folder.path}",
-                help=f"fedkg run --resume {self.folder.path}",
+                help=f"to continue: fedkg run --resume {self.folder.path}",
             ) from error
         except Exception as error:
             with suppress(OSError):  # the log may be what failed
@@ -742,7 +743,7 @@ def _resolve_job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[
         if overrides:
             raise UsageError(
                 "overrides apply to a job file or its fields, not to a Job",
-                help="job.model_copy(update={...})",
+                help="change the Job itself: job.model_copy(update={...})",
             )
         if job.data.sites_file is not None:
             fields = job.model_dump(mode="json", exclude_unset=True)

@@ -115,10 +115,14 @@ def review_suggestion(
             raise UsageError(
                 f"the edited statement of `{name}` is too long",
                 expected=f"at most {MAX_STATEMENT:,} characters",
-                received=f"{len(edited):,}",
+                received=f"{len(edited):,} characters",
+                help="shorten the statement",
             )
         if decision == "reject":
-            raise UsageError(f"`{name}` is edited and rejected", help="accept it, or do not edit")
+            raise UsageError(
+                f"`{name}` cannot be both edited and rejected",
+                help="accept the edited statement, or reject the suggestion without an edit",
+            )
         ontologies.require_statement(edited, candidate.kind, name)
         statement = edited
     changed = statement != candidate.statement
@@ -180,11 +184,12 @@ def _evidence(one: Review) -> list[tuple[str, str]]:
 def _require_text(text: str, what: str, option: str, most: int) -> str:
     text = " ".join(text.split())
     if not text:
-        raise UsageError(f"{what} of the decision is missing", help=option)
+        raise UsageError(f"{what} of the decision is missing", help=f"add {option}")
     if len(text) > most or HIDDEN.search(text):
         raise UsageError(
             f"{what} of the decision is not a short plain text",
             expected=f"at most {most:,} characters without control characters",
             received=f"{len(text):,} characters",
+            help="shorten it, and remove tabs and other control characters",
         )
     return text

@@ -305,7 +305,7 @@ def _check_variable(fields: Iterable[str], where: str) -> None:
                     *(f"{section}.*" for section in VARIABLE_SECTIONS),
                 ]
             ),
-            help="start one run per value",
+            help="start one run for each value",
         )
 
 
@@ -359,7 +359,8 @@ def _check_names(job: Job) -> None:
     trusting = [name for name, site in job.sites.items() if site.trust is not None]
     if trusting and job.injection is None:
         raise JobError(
-            f"sites.{trusting[0]}.trust: nothing is injected", help="set `model: {inject: true}`"
+            f"sites.{trusting[0]}.trust: the job injects no knowledge into the model",
+            help="set `model: {inject: true}`, or remove `trust`",
         )
     if job.data.set is not None:
         _check_data_set_sites(job)
@@ -371,7 +372,7 @@ def _check_names(job: Job) -> None:
         )
     if with_table and job.data.dates != Data.model_fields["dates"].default:
         raise JobError(
-            "data.dates does not apply to the tables of single sites", help="remove `data.dates`"
+            "data.dates does not apply to tables that `sites` names", help="remove `data.dates`"
         )
     _check_variable(job.compare, "compare")
     _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")

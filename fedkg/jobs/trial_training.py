@@ -148,8 +148,9 @@ def positive_weight(job: Job, positives: int, negatives: int) -> float:
         return float(weight)
     if not positives:
         raise JobError(
-            "training.positive_weight: no training row is labelled 1, which balancing needs",
-            help="give a number, or add rows labelled 1",
+            "training.positive_weight: no training row has the label 1, so fedkg "
+            "cannot balance the labels",
+            help="set it to a number, or add rows with the label 1",
         )
     return negatives / positives
 

@@ -42,8 +42,9 @@ def can_compile_loops() -> bool:
     missing = [name for name in ("numba", "llvmlite") if not _is_installed(name)]
     if missing:
         warnings.warn(
-            f"{' and '.join(missing)} not installed: fedkg uses tensor operations instead of "
-            f"compiled loops, which is slower; pip install {' '.join(missing)}",
+            f"not installed: {', '.join(missing)}; fedkg uses tensor operations "
+            "instead of compiled loops, which is slower; to install: pip install "
+            f"{' '.join(missing)}",
             stacklevel=2,
         )
     return not missing
@@ -101,6 +102,7 @@ def _setting() -> str:
             f"the environment variable `{SETTING}` has an unknown value",
             expected=f"{', '.join(SETTINGS[:-1])} or {SETTINGS[-1]}",
             received=setting,
+            help="correct the variable, or remove it",
         )
     return setting
 

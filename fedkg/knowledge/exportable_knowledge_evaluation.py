@@ -133,6 +133,7 @@ def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:
             f"an exported model cannot contain the knowledge `{model.name}`",
             expected="clauses or a decision table",
             received="a trained network",
+            help="leave this knowledge out, or replace it by a decision table",
         )
     return (*model.clauses, *(() if model.otherwise is None else (model.otherwise,)))
 

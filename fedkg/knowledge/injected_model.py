@@ -117,9 +117,9 @@ class Injected(nn.Module):
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
             raise LayoutError(
-                "a prediction is not one of the classes",
+                "the knowledge predicts a number that is not the position of a class",
                 expected=expected,
-                received=str(int(predicted.max())),
+                received=f"{int(predicted.min())} .. {int(predicted.max())}",
             )
         ranges = _names(ranging)
         names = tuple(dict.fromkeys((*ranges, *_names(predicting))))
@@ -213,7 +213,10 @@ class Injected(nn.Module):
         """
         ends = self._ends()
         if ends is None:
-            raise KnowledgeError("the output is a class, not a number", help="model.decide(x)")
+            raise KnowledgeError(
+                "the output is a class, not a number",
+                help="use model.decide(x), which returns the class",
+            )
         knowledge = self.knowledge(x) if knowledge is None else knowledge
         middle = torch.as_tensor(bin_centres(ends), dtype=x.dtype, device=x.device)
         return (
@@ -286,14 +289,18 @@ def inject(
             or about different classes.
     """
     if not callable(model):
-        raise KnowledgeError("`model` must be a torch.nn.Module", received=type(model).__name__)
+        raise KnowledgeError(
+            "`model` must be a torch.nn.Module or a function", received=type(model).__name__
+        )
     given, trust = trust, 0.3 if trust is None else trust
     if not 0 <= trust <= 1:
-        raise KnowledgeError(
-            "the trust in predictions must be a number in 0 .. 1", received=str(trust)
-        )
+        raise KnowledgeError("`trust` must be a number from 0 to 1", received=str(trust))
     if prediction is None and range is None:
-        raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
+        raise KnowledgeError(
+            "there is nothing to inject",
+            expected="prediction=, range= or both",
+            help="fedkg.inject(model, prediction=..., range=..., trust=...)",
+        )
     if isinstance(prediction, RangeKnowledge) or isinstance(range, PredictionKnowledge):
         raise KnowledgeError(
             "prediction and range are exchanged, or one is passed as the other",
@@ -306,13 +313,15 @@ def inject(
             help="fedkg.inject(model, prediction=..., range=..., trust=...)",
         )
     if given and prediction is None:
-        warnings.warn(f"a trust of {trust:g} has no effect without prediction=", stacklevel=2)
+        warnings.warn(
+            f"a trust of {trust:g} has no effect without prediction=, the knowledge that it weighs",
+            stacklevel=2,
+        )
     if trust == 1 and prediction is not None:
         warnings.warn(
-            (
-                "with a trust of 1 the model learns nothing from samples with a prediction, and "
-                "any other label has infinite loss"
-            ),
+            "with a trust of 1 the model learns nothing from samples with a "
+            "prediction, and a sample with another label has infinite loss; a "
+            "trust below 1 avoids both",
             stacklevel=2,
         )
     if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
@@ -320,6 +329,7 @@ def inject(
         if predicts != allows:
             raise KnowledgeError(
                 "prediction and range are about different classes",
+                expected="the same classes in the same order",
                 received=f"{predicts} and {allows}",
             )
     return Injected(model, prediction=prediction, range=range, trust=trust)
@@ -359,7 +369,7 @@ def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> No
             "the range does not fit the batch",
             expected=expected,
             received=describe_value(allowed),
-            help=exchanged if swapped else "a bool tensor",
+            help=exchanged if swapped else "pass a bool tensor of this shape",
         )
     if (
         not isinstance(predicted, Tensor)
@@ -372,5 +382,5 @@ def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> No
             expected=f"int64 {list(shape)}, the position of the predicted class, "
             f"{NOTHING} for none",
             received=describe_value(predicted),
-            help=exchanged if swapped else "predicted.long(), of one class for each sample",
+            help=exchanged if swapped else "pass predicted.long(), one class for each sample",
         )

@@ -23,7 +23,10 @@ def select(x: Tensor, features: Sequence[int]) -> Tensor:
     """
     wrong = [position for position in features if not 0 <= position < x.shape[-1]]
     if wrong:
-        raise LayoutError(f"there is no feature {wrong[0]}", expected=f"0 .. {x.shape[-1] - 1}")
+        raise LayoutError(
+            f"the knowledge reads feature {wrong[0]}, which x does not have",
+            expected=f"0 .. {x.shape[-1] - 1}",
+        )
     return x[..., list(features)]
 
 
@@ -36,9 +39,9 @@ def max_pool(x: Tensor, block: int) -> Tensor:
     rows, columns = x.shape[-2:]
     if rows != columns or block < 1 or rows % block:
         raise LayoutError(
-            "the images cannot be cut into blocks",
-            expected=f"squares of a side divisible by {block}",
-            received=f"{rows} x {columns}",
+            f"the images cannot be divided into blocks of {block} x {block} pixels",
+            expected=f"square images with a side divisible by {block}",
+            received=f"{rows} x {columns} pixels",
         )
     pooled = functional.max_pool2d(x.reshape(-1, 1, rows, columns), block)
     return pooled.reshape(*x.shape[:-2], rows // block, columns // block)

@@ -177,7 +177,7 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         raise KnowledgeError(
             f"`{model.output}` is a number, and its bins are not set",
             expected="bins=, the number of bins of equal width in its span",
-            help="bins=20",
+            help="choose a number of bins, such as bins=20",
         )
     if model.span is None:
         raise KnowledgeError(
@@ -186,7 +186,9 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         )
     if bins < 1:
         raise KnowledgeError(
-            f"`{model.output}` must have at least one bin", received=f"bins={bins}", help="bins=20"
+            f"`{model.output}` must have at least one bin",
+            received=f"bins={bins}",
+            help="choose a number of bins, such as bins=20",
         )
     return bin_edges(model.span, bins)
 

@@ -66,12 +66,13 @@ def choose_trust(
     """
     if not candidates or not all(0 <= one <= 1 for one in candidates):
         raise KnowledgeError(
-            "candidates for the trust in predictions must be numbers in 0 .. 1",
-            received=str(list(candidates)),
+            "the candidates for `trust` must be numbers from 0 to 1", received=str(list(candidates))
         )
     if count < 2:
         raise KnowledgeError(
-            "cross-validation needs several folds", expected="at least 2 folds", received=str(count)
+            "cross-validation needs at least two folds",
+            expected="at least 2 folds",
+            received=f"{count} folds",
         )
     means = []
     for trust in candidates:

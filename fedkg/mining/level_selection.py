@@ -54,7 +54,7 @@ def quantile(share: float) -> Pick:
     """
     if not 0 < share <= 1:
         raise KnowledgeError(
-            "the share of traces must be above 0 and at most 1", received=str(share)
+            "the share of traces must be a number above 0 and at most 1", received=str(share)
         )
 
     def pick(levels: Tensor, usable: Tensor) -> Tensor:
@@ -70,7 +70,11 @@ def quantile(share: float) -> Pick:
 
 
 def _without_span(levels: Tensor, usable: Tensor) -> Tensor:
-    raise KnowledgeError("a private quantile needs a span")
+    raise KnowledgeError(
+        "a private quantile needs a span",
+        help="declare the span in the rules: `signal ... span LOW .. HIGH`; or pass "
+        "`span` to private(...)",
+    )
 
 
 def private(
@@ -105,11 +109,13 @@ def private(
         KnowledgeError: an epsilon that is not above 0, an empty span, a share outside 0 .. 1.
     """
     if not 0 <= share <= 1:
-        raise KnowledgeError("the share of traces must be in 0 .. 1", received=str(share))
+        raise KnowledgeError(
+            "the share of traces must be a number from 0 to 1", received=str(share)
+        )
     low, high = (0.0, 1.0) if span is None else span
     if not epsilon > 0 or not low < high:
         raise KnowledgeError(
-            "a private quantile needs epsilon above 0 and a span",
+            "a private quantile needs an epsilon above 0, and a span with the lower end first",
             received=f"epsilon {epsilon}, span {low} .. {high}",
         )
     if span is None:

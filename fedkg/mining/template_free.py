@@ -200,7 +200,9 @@ def mine_properties(
     check_pick(pick)
     if pick.noisy:
         raise KnowledgeError(
-            "mine_properties compares properties on the data itself, which is not private"
+            "mine_properties cannot be private, because it compares properties on the data itself",
+            help="use pick=least or pick=quantile(...); for private parameters use "
+            "fedkg.mining.mine",
         )
     if not pack.manifest.inferences or not windows or reordered < 1 or best < 1:
         raise KnowledgeError(
@@ -249,7 +251,7 @@ def mine_properties(
         raise KnowledgeError(
             "no window of the grid fits the traces",
             received=f"{given.shape[2]} steps",
-            help="mine in longer traces",
+            help="mine in longer traces, or use shorter windows",
         )
     return [sorted(properties, key=_rank)[:best] for properties in found]
 

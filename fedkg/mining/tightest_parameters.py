@@ -233,9 +233,9 @@ def verdicts(
     )
     if values.shape != search.values.shape:
         raise KnowledgeError(
-            f"the values are not those of `{inference.name}`",
-            expected=str(list(search.values.shape)),
-            received=str(list(values.shape)),
+            f"the parameter values do not fit the inference `{inference.name}`",
+            expected=f"shape {list(search.values.shape)}",
+            received=f"shape {list(values.shape)}",
         )
     search.values = values
     windows, which = search.windows()
@@ -264,7 +264,7 @@ def _fixed_positions(inference: Inference, fixed: Mapping[str, float]) -> dict[i
         if not math.isfinite(value) or (name in steps and (value < 0 or value != int(value))):
             what = "a number of steps, counted from 0" if name in steps else "a finite number"
             raise KnowledgeError(
-                f"`{name}` of `{inference.name}` cannot be fixed",
+                f"`{name}` of `{inference.name}` cannot be fixed at this value",
                 expected=what,
                 received=f"{value:g}",
             )
@@ -597,7 +597,8 @@ class _Search:
 
     def _error(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
         return KnowledgeError(
-            f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected
+            f"fedkg cannot mine the parameter `{parameter.name}` of `{self.name}` in this way",
+            expected=expected,
         )
 
     def windows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -74,8 +74,8 @@ def tightness(
     given = read_channels(pack, bank, x, layout, inside)
     if given.numbers:
         raise KnowledgeError(
-            f"`{inference.name}` has earlier values or numbers over time, for which the tightness "
-            "metric is not defined",
+            f"`{inference.name}` reads earlier values or numbers over time, for "
+            "which the tightness metric is not defined",
             help="add a column with them to the table",
         )
     clients, samples, steps = given.shape
@@ -86,8 +86,10 @@ def tightness(
             bounds = torch.unique(values[:, place].detach().round())
             if len(bounds) > 1:
                 raise KnowledgeError(
-                    f"`{parameter.name}` is a bound of a window: score clients with the same "
-                    "bound together"
+                    f"the clients have different values of `{parameter.name}`, the bound of "
+                    "a window",
+                    help="call the tightness metric once for each value, with the clients that "
+                    "have this value",
                 )
             numbers[parameter.param] = float(bounds[0])
         params[parameter.param] = values[:, place].repeat_interleave(samples * steps)[None]

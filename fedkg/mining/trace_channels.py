@@ -76,8 +76,8 @@ def read_channels(
     """
     if bank.members:
         raise KnowledgeError(
-            "mining supports comparisons of signals",
-            received="a condition over members",
+            "mining supports comparisons of signals, and this condition ranges "
+            "over members (a sum or count)",
             help="add a column with the sum or count to the table",
         )
     values = x.unsqueeze(0) if x.ndim == 3 else x
@@ -103,7 +103,7 @@ def read_channels(
     if inside is not None and inside.numel() != shape[0] * shape[1]:
         raise LayoutError(
             "`inside` does not fit the traces",
-            expected=f"bool {list(shape[:2])}",
+            expected=f"a bool tensor of shape {list(shape[:2])}",
             received=str(list(inside.shape)),
         )
     usable = (
@@ -204,8 +204,9 @@ def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
             )
         if view != 0:
             raise LayoutError(
-                f"the formula reads `{known.name}` at another step or with a changed value; "
-                "mining supports only the values of the step itself"
+                f"the formula reads `{known.name}` at another step or with a changed "
+                "value, and mining supports only the values of the step itself",
+                help="add a column with this value to the table",
             )
         found.append(place)
     return found

@@ -175,7 +175,7 @@ def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str
     for prefix in prefixes:
         if not any(_begins(name, prefix) for name in names):
             raise JobError(
-                "no parameter of the model has this prefix",
+                f"no parameter of the model has a name that begins with `{prefix}`",
                 expected=", ".join(names),
                 received=prefix,
             )

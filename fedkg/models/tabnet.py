@@ -81,7 +81,7 @@ class TabNet:
             raise JobError(
                 "a layer of the model has a width below 1",
                 expected="widths and numbers of at least 1",
-                received=str(self.inputs),
+                received=str(self),
             )
         if self.relaxation < 1.0:
             raise JobError(

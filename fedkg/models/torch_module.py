@@ -74,7 +74,10 @@ class TorchModule:
     def __post_init__(self) -> None:
         module = self._built(0)
         if not dict(module.named_parameters()):
-            raise JobError(f"the module {type(module).__name__} has no parameters to train")
+            raise JobError(
+                f"the module {type(module).__name__} has no parameters to train",
+                help="use a module with at least one torch.nn.Parameter",
+            )
         for name, layer in module.named_modules():
             _reject_statistics(name, layer)
         module = _with_tracked_norms(module)
@@ -175,7 +178,10 @@ def load_torch_module(
         made = getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise JobError(
-            f"the model cannot be imported: {error}", expected="package.file:Name", received=path
+            f"the model cannot be imported: {error}",
+            expected="package.file:Name",
+            received=path,
+            help="install the package, or correct the name after the colon",
         ) from error
     return TorchModule(build=partial(made, **options), sample=sample, head=head)
 
@@ -337,14 +343,17 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
             answer, _ = _called(module, params, torch.zeros((), dtype=torch.int64), x)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise JobError(
-                f"the module cannot read a batch: {error}", received=f"inputs {list(x.shape)}"
+                f"the module cannot read a batch: {error}",
+                received=f"inputs {list(x.shape)}",
+                help="fedkg calls the module with a batch of two samples of this shape; "
+                "correct the module, or the data",
             ) from error
         drawn = not torch.equal(state, torch.get_rng_state())
     if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[0] != 2:
         shape = str(list(answer.shape)) if isinstance(answer, Tensor) else type(answer).__name__
         raise JobError(
             "the module does not return one row of outputs for each sample",
-            expected="[2, outputs]",
+            expected="shape [2, outputs] for two samples",
             received=shape,
         )
     for name, value in module.named_buffers():
@@ -352,8 +361,9 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
             raise _buffer_error(f"buffer {name} of the module changes in training")
     if drawn:
         raise JobError(
-            "the module draws random numbers in training, which would differ between executors",
-            help="use nn.Dropout layers",
+            "the module draws random numbers in training, so different executors "
+            "would give different models",
+            help="draw them with nn.Dropout layers, which fedkg supports",
         )
 
 

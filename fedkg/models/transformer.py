@@ -95,13 +95,13 @@ class Transformer:
         if self.width % 2 or self.width % self.heads:
             raise JobError(
                 "the Transformer's width must be even and a multiple of its heads",
-                received=f"{self.width}, {self.heads} heads",
+                received=f"width {self.width}, {self.heads} heads",
             )
         if self.horizon > self.history:
             raise JobError(
                 "the horizon is longer than the history",
-                expected=f"at most {self.history}",
-                received=str(self.horizon),
+                expected=f"at most {self.history} steps",
+                received=f"{self.horizon} steps",
             )
         if not (0.0 <= self.dropout < 1.0 and 0.0 <= self.position_dropout < 1.0):
             raise JobError(

@@ -42,12 +42,19 @@ def create_sender(target: str) -> Sender:
     address = urlsplit(target)
     if address.scheme in ("http", "https"):
         if not address.hostname:
-            raise UsageError(f"--notify {target}: the address has no host")
+            raise UsageError(
+                f"--notify {target}: the address has no host",
+                help="give the whole address, such as https://example.org/hook",
+            )
         return lambda body: _post(address, body)
     try:
         command = shlex.split(target)
     except ValueError as error:
-        raise UsageError(f"--notify {target}: {error}") from error
+        raise UsageError(
+            f"--notify {target}: the command cannot be split into words",
+            received=str(error),
+            help="close each quote",
+        ) from error
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
             f"--notify {target}: there is no such command",

@@ -81,7 +81,10 @@ class Background:
             self._events.put(None, timeout=CLOSE_SECONDS)
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
-            self._report(f"{self._name} did not finish within {CLOSE_SECONDS:g} s")
+            self._report(
+                f"{self._name} did not finish within {CLOSE_SECONDS:g} s; its last events may be "
+                "missing"
+            )
 
     def _pass_on(self) -> None:
         works = True

@@ -140,7 +140,7 @@ def load(path: str | Path) -> Pack:
         raise PackError(
             f"cannot read pack {path}",
             received=error.strerror or str(error),
-            help="packs are written by `fedkg compile RULES -o NAME.fkgpack`",
+            help="write a pack first: fedkg compile RULES -o NAME.fkgpack",
         ) from error
     return read_pack(body, name=str(path))
 
@@ -152,7 +152,7 @@ def _advice(name: str) -> str:
             f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o'
             " NAME.fkgpack`"
         )
-    return "compile it again"
+    return "the pack is damaged: compile the rules again"
 
 
 def read_pack(body: bytes, *, name: str = "pack") -> Pack:
@@ -180,7 +180,7 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         raise PackError(
             f"{name}: manifest field `{where}` is wrong",
             received=first["msg"],
-            help="compile it again",
+            help="the pack is damaged: compile the rules again",
         ) from error
     read: set[str] = set()
     banks = tuple(
@@ -192,7 +192,10 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         for i, skeleton in enumerate(manifest.conditions)
     )
     if any(key.startswith(("bank.", "condition.")) and key not in read for key in tensors):
-        raise PackError(f"{name} has tensors that belong to no skeleton", help="compile it again")
+        raise PackError(
+            f"{name} contains tensors that belong to no rule",
+            help="the pack is damaged: compile the rules again",
+        )
     check_banks(manifest, banks, name)
     check_conditions(manifest, conditions, name)
     arrays = {
@@ -225,7 +228,9 @@ def _refuse_newer(document: Any, name: str) -> None:
         or version < 1
     ):
         raise PackError(
-            f"{name} is not a constraint pack", expected="a manifest with a format version"
+            f"{name} is not a constraint pack",
+            expected="a manifest with a format version",
+            help="write a pack first: fedkg compile RULES -o NAME.fkgpack",
         )
     if version > FORMAT:
         raise PackError(
@@ -283,7 +288,8 @@ def _bank(
         table = _tensors(tensors, at, MEMBERS, name, read)
         if table["parent"].shape != (1,) or not table["offsets"].shape[0]:
             raise PackError(
-                f"{name}: tensor {at}.parent has the wrong shape", help="compile it again"
+                f"{name}: tensor {at}.parent has the wrong shape",
+                help="the pack is damaged: compile the rules again",
             )
         members.append(
             MemberTable(
@@ -321,7 +327,10 @@ def _table_rows(
     found = _tensors(tensors, at, TABLE_ROWS, name, read)
     own = found["own"]
     if own.shape != (1,) or own[0] not in (0, 1):
-        raise PackError(f"{name}: tensor {at}.own is not 0 or 1", help="compile it again")
+        raise PackError(
+            f"{name}: tensor {at}.own is not 0 or 1",
+            help="the pack is damaged: compile the rules again",
+        )
     return TableRows(
         own=bool(own[0]), keys=found["keys"], codes=found["codes"], depths=found["depths"]
     )
@@ -340,7 +349,7 @@ def _tensors(
         if array is None or array.dtype != dtype or array.ndim != dimensions:
             raise PackError(
                 f"{name}: tensor {prefix}.{column} is missing or has the wrong type",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
         columns[column] = array
         read.add(f"{prefix}.{column}")

@@ -75,7 +75,7 @@ def _check_manifest_numbers(manifest: Manifest, name: str) -> None:
             raise PackError(
                 f"{name}: rule `{rule.name}` has a negative weight",
                 received=f"{rule.weight:g}",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
     spans = [(f"column `{column.name}`", column.span) for column in manifest.contract.columns] + [
         (f"inference `{one.name}`", parameter.span)
@@ -87,7 +87,7 @@ def _check_manifest_numbers(manifest: Manifest, name: str) -> None:
             raise PackError(
                 f"{name}: {what} has a span that ends before it begins",
                 received=f"{span[0]:g} .. {span[1]:g}",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
 
 
@@ -105,7 +105,7 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
             raise PackError(
                 f"{name}: inference `{inference.name}` refers to a condition that the pack "
                 "does not contain",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
         bank = conditions[inference.condition]
         used = used_params(bank.skeleton)
@@ -113,7 +113,7 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
             raise PackError(
                 f"{name}: inference `{inference.name}` has a parameter that its condition "
                 "does not use",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
 
 
@@ -128,10 +128,13 @@ def _check_rows(
     if any(array.shape[0] != bank.rows for array in bank.tensors().values()):
         raise PackError(
             f"{name}: the columns of {prefix.replace('.', ' ')} differ in length",
-            help="compile it again",
+            help="the pack is damaged: compile the rules again",
         )
     if bank.views.shape != bank.slots.shape or bank.codes.shape != bank.keys.shape:
-        raise PackError(f"{what} has columns of unequal width", help="compile it again")
+        raise PackError(
+            f"{what} has columns of unequal width",
+            help="the pack is damaged: compile the rules again",
+        )
     checks = [
         ("keys", bank.keys, -1, len(manifest.contract.columns)),
         ("entity", bank.entity, 0, len(manifest.entities)),
@@ -142,12 +145,13 @@ def _check_rows(
     ):
         if not _within(array, low, high):
             raise PackError(
-                f"{name}: tensor {prefix}.{column} points outside the pack", help="compile it again"
+                f"{name}: tensor {prefix}.{column} points outside the pack",
+                help="the pack is damaged: compile the rules again",
             )
     if not (bank.weight >= 0).all() or not np.isfinite(bank.weight).all():
         raise PackError(
             f"{what} has a scale that is not positive or a weight that is negative",
-            help="compile it again",
+            help="the pack is damaged: compile the rules again",
         )
     _check_keys(manifest, bank, f"{name}: tensor {prefix}.codes")
     _check_members(manifest, bank, prefix, name)
@@ -155,7 +159,7 @@ def _check_rows(
     if any(table >= len(bank.members) for table in slots):
         raise PackError(
             f"{name}: {prefix} ranges over members that it does not contain",
-            help="compile it again",
+            help="the pack is damaged: compile the rules again",
         )
     for table in sorted(slots):
         readers, at = (
@@ -173,7 +177,7 @@ def _check_rows(
                 raise PackError(
                     f"{name}: tensor {at}.slots has a column that is no {wanted.name} in "
                     f"slot {wanted.slot}",
-                    help="compile it again",
+                    help="the pack is damaged: compile the rules again",
                 )
 
 
@@ -185,7 +189,8 @@ def _check_keys(manifest: Manifest, bank: Bank | TableRows, what: str) -> None:
             bank.codes[bank.keys == key], 0, len(column.vocabulary)
         ):
             raise PackError(
-                f"{what} has a code without a text in its key column", help="compile it again"
+                f"{what} has a code without a text in its key column",
+                help="the pack is damaged: compile the rules again",
             )
 
 
@@ -205,7 +210,8 @@ def _check_readers(
     for column, array, high in checks:
         if not _within(array, 0, high):
             raise PackError(
-                f"{name}: tensor {at}.{column} points outside the pack", help="compile it again"
+                f"{name}: tensor {at}.{column} points outside the pack",
+                help="the pack is damaged: compile the rules again",
             )
 
 
@@ -217,10 +223,14 @@ def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, na
             continue
         wrong = part.wrong_numbers(params)
         if wrong:
-            raise PackError(f"{name}: tensor {at}.params has {wrong}", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {at}.params has {wrong}",
+                help="the pack is damaged: compile the rules again",
+            )
     if np.isinf(params).any():
         raise PackError(
-            f"{name}: tensor {at}.params has an infinite number", help="compile it again"
+            f"{name}: tensor {at}.params has an infinite number",
+            help="the pack is damaged: compile the rules again",
         )
 
 
@@ -232,7 +242,8 @@ def _check_members(manifest: Manifest, bank: Bank, prefix: str, name: str) -> No
         at = f"{prefix}.member.{j}"
         if not -1 <= table.parent < j:
             raise PackError(
-                f"{name}: tensor {at}.parent points outside the pack", help="compile it again"
+                f"{name}: tensor {at}.parent points outside the pack",
+                help="the pack is damaged: compile the rules again",
             )
         owners = bank.rows if table.parent < 0 else bank.members[table.parent].count
         offsets = table.offsets
@@ -243,12 +254,13 @@ def _check_members(manifest: Manifest, bank: Bank, prefix: str, name: str) -> No
             or bool((np.diff(offsets) < 0).any())
         ):
             raise PackError(
-                f"{name}: tensor {at}.offsets does not fit the members", help="compile it again"
+                f"{name}: tensor {at}.offsets does not fit the members",
+                help="the pack is damaged: compile the rules again",
             )
         if table.views.shape != table.slots.shape or table.params.shape[0] != table.count:
             raise PackError(
                 f"{name}: the columns of {at.replace('.', ' ')} differ in length",
-                help="compile it again",
+                help="the pack is damaged: compile the rules again",
             )
         if table.table_rows is not None:
             _check_table_rows(manifest, bank, j, f"{name}: tensor {at}")
@@ -258,12 +270,13 @@ def _check_members(manifest: Manifest, bank: Bank, prefix: str, name: str) -> No
             if not 0 <= members < len(bank.members):
                 raise PackError(
                     f"{name}: {prefix} ranges over members that it does not contain",
-                    help="compile it again",
+                    help="the pack is damaged: compile the rules again",
                 )
             if bank.members[members].parent != where:
                 at = f"{prefix}.member.{members}"
                 raise PackError(
-                    f"{name}: {at} has another owner than its terms", help="compile it again"
+                    f"{name}: {at} has another owner than its terms",
+                    help="the pack is damaged: compile the rules again",
                 )
 
 
@@ -283,13 +296,18 @@ def _check_table_rows(manifest: Manifest, bank: Bank, j: int, at: str) -> None:
         or rows.keys.shape[0] != (table.count if rows.own else 0)
         or not _within(rows.keys, -1, len(manifest.contract.columns))
     ):
-        raise PackError(f"{at}.keys do not fit the members", help="compile it again")
+        raise PackError(
+            f"{at}.keys do not fit the members", help="the pack is damaged: compile the rules again"
+        )
     _check_keys(manifest, rows, f"{at}.codes")
     if rows.depths.shape[0] != table.slots.shape[1] or not _within(rows.depths, 0, depth + 1):
-        raise PackError(f"{at}.depths do not fit the slots", help="compile it again")
+        raise PackError(
+            f"{at}.depths do not fit the slots", help="the pack is damaged: compile the rules again"
+        )
     if is_temporal(bank.skeleton) or reads_output(bank.skeleton):
         raise PackError(
-            f"{at}.own belongs to a rule over time or over predictions", help="compile it again"
+            f"{at}.own belongs to a rule over time or over predictions",
+            help="the pack is damaged: compile the rules again",
         )
 
 
@@ -303,16 +321,21 @@ def _check_views(manifest: Manifest, name: str) -> None:
             and columns[view.column].role == "input"
         )
         if (raised and not fits) or (i == 0 and view.kind != "base"):
-            raise PackError(f"{name}: view {i} of the contract is wrong", help="compile it again")
+            raise PackError(
+                f"{name}: view {i} of the contract is wrong",
+                help="the pack is damaged: compile the rules again",
+            )
     step = manifest.contract.step
     if step is not None and not (np.isfinite(step) and step > 0):
         raise PackError(
             f"{name}: the contract's step is not a length of time",
             received=f"{step:g} s",
-            help="compile it again",
+            help="the pack is damaged: compile the rules again",
         )
     if not views:
-        raise PackError(f"{name}: the contract has no view", help="compile it again")
+        raise PackError(
+            f"{name}: the contract has no view", help="the pack is damaged: compile the rules again"
+        )
 
 
 def _check_skeleton(formula: Formula, what: str) -> None:
@@ -322,7 +345,9 @@ def _check_skeleton(formula: Formula, what: str) -> None:
     for _, part in everywhere(formula):
         wrong = part.wrong_shape()
         if wrong:
-            raise PackError(f"{what} has {wrong}", help="compile it again")
+            raise PackError(
+                f"{what} has {wrong}", help="the pack is damaged: compile the rules again"
+            )
 
 
 def _within(array: NDArray[np.generic], low: int, high: int) -> bool:
@@ -342,7 +367,8 @@ def check_knowledge(
         names.add(model.name)
         for problem in (*twice, *_problems(model, conditions, arrays)):
             raise PackError(
-                f"{name}: knowledge model `{model.name}` {problem}", help="compile it again"
+                f"{name}: knowledge model `{model.name}` {problem}",
+                help="the pack is damaged: compile the rules again",
             )
 
 

@@ -340,7 +340,7 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
             return dict(result)
         raise UsageError(
             f"{file} is a result of other data or of another version of the jobs",
-            help="delete it and the folders beside, or choose another folder with --out",
+            help="delete this file and the folders beside it, or choose another folder with --out",
         )
     begun = time.monotonic()
     rows = [

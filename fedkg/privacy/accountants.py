@@ -64,7 +64,9 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
     """
     if accountant not in ACCOUNTANTS:
         raise JobError(
-            "unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant)
+            "`accountant` has an unknown value",
+            expected=", ".join(ACCOUNTANTS),
+            received=repr(accountant),
         )
     if not 0 < delta < 1:
         raise JobError("delta must be a probability", expected="0 < delta < 1", received=str(delta))
@@ -99,7 +101,9 @@ def noise_for(
     """
     if not epsilon > 0:
         raise JobError(
-            "epsilon must be above 0", received=str(epsilon), help="1 promises much, 10 little"
+            "epsilon must be above 0",
+            received=str(epsilon),
+            help="an epsilon of 1 gives strong privacy, of 10 weak privacy",
         )
     low, high = 0.0, 1.0
     while epsilon_of(cost(high), delta, accountant) > epsilon:
@@ -139,7 +143,7 @@ def _never_so_little(
                 f"epsilon {before:.3g} for"
                 f" {', '.join(dict.fromkeys(entry.what for entry in others))}"
             ),
-            help="use a larger epsilon, or a smaller one for the other releases",
+            help="use a larger epsilon, or smaller epsilons for the other releases",
         )
     return JobError(
         f"the accountant `{accountant}` cannot prove epsilon {epsilon:g} at delta {delta:g} for any"

@@ -88,7 +88,8 @@ def grid_of(noise: float, sensitivity: float, numbers: int) -> float:
     lost = noise * math.sqrt(numbers) / DEVIATION
     if lost >= 0.5:
         raise JobError(
-            "the grid of system noise is too coarse for this noise on so many parameters",
+            "the noise is too large for this many parameters: noise from the "
+            "operating system lies on a grid of limited size",
             expected=f"noise * sqrt(parameters) below {DEVIATION // 2}",
             received=f"{noise:g} * sqrt({numbers})",
             help="use less noise or a smaller model",

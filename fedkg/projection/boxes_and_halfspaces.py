@@ -35,9 +35,8 @@ class Box(ProjectionSet):
     def __post_init__(self) -> None:
         if bool((torch.as_tensor(self.low) > torch.as_tensor(self.high)).any()):
             raise SetError(
-                "the box is empty",
-                expected="low <= high",
-                received="a lower bound above its upper bound",
+                "no point lies in the box: a lower bound is above its upper bound",
+                expected="low <= high in each entry",
             )
 
     @override
@@ -69,7 +68,8 @@ class HalfSpace(ProjectionSet):
     def __post_init__(self) -> None:
         if bool((self.normal == 0).all(-1).any()):
             raise SetError(
-                "the half-space has no direction", expected="coefficients that are not all 0"
+                "a half-space needs a direction: all its coefficients are 0",
+                expected="coefficients that are not all 0",
             )
 
     @override
@@ -119,6 +119,7 @@ class Affine(ProjectionSet):
                 raise SetError(
                     "the equations contradict each other",
                     received=f"the best point violates them by {float(missed.max()):.3g}",
+                    help="leave out one of the equations, or correct its right side",
                 )
 
     @override

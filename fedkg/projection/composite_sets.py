@@ -65,8 +65,8 @@ class Product(ProjectionSet):
         if sum(sizes) != point.shape[-1]:
             raise SetError(
                 "the product's parts do not fit the points",
-                expected=f"{sum(sizes)} entries",
-                received=str(point.shape[-1]),
+                expected=f"points with {sum(sizes)} entries",
+                received=f"{point.shape[-1]} entries",
             )
         return list(
             zip((part for part, _ in self.parts), torch.split(point, sizes, -1), strict=True)
@@ -116,8 +116,9 @@ class Intersection(ProjectionSet):
             except SetError as error:
                 raise SetError(
                     "the alternating projections do not converge",
-                    expected="a common point",
+                    expected="sets with a common point",
                     received=error.received,
+                    help="check that some point lies in all sets",
                 ) from error
         nearest, corrections = point, [torch.zeros_like(point) for _ in self.parts]
         eps = max(self.tolerance, 8 * torch.finfo(point.dtype).eps)
@@ -135,8 +136,9 @@ class Intersection(ProjectionSet):
         if not _all_below(missed, 10 * eps**0.5 * torch.ones_like(missed)):
             raise SetError(
                 "the alternating projections do not converge",
-                expected="a common point",
+                expected="sets with a common point",
                 received=f"the sets are {float(missed.max()):.3g} apart",
+                help="check that some point lies in all sets",
             )
         return nearest
 

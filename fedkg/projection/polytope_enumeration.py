@@ -94,9 +94,10 @@ def _candidates(rows: Array) -> tuple[Array, Array]:
                 candidates += 2**size
             if candidates > MOST_CANDIDATES:
                 raise SetError(
-                    f"the rules bound {count} sums and single outputs together, too many for an "
-                    "exported graph",
-                    expected=f"at most {MOST_CANDIDATES:,} sets of ends that are reached together",
+                    f"an exported model cannot correct its answers: the rules bound {count} "
+                    "sums and single outputs together, which is too many",
+                    expected=f"at most {MOST_CANDIDATES:,} sets of bounds that can be reached "
+                    "together",
                     help="remove `hard` from some rules on sums of outputs",
                 )
     gains, taken = np.zeros((2 * count, candidates, length)), np.zeros((2 * count, candidates))

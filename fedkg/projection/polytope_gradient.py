@@ -78,13 +78,13 @@ class _Nearest(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         if lower.numel() and not bool((upper.amin() > -torch.inf) & (lower.amax() < torch.inf)):
             raise SetError(
-                "a polytope's ends must be numbers, or infinite for no bound",
-                received="NaN, or an unreachable end",
+                "the bounds of a polytope must be numbers, or infinite for no bound",
+                received="NaN, a lower bound of +infinity or an upper bound of -infinity",
             )
         unit = unit_rows(matrix) if unit is None else unit
         if not bool(unit.length.isfinite().all()):
             raise SetError(
-                "a polytope's rows and their lengths must be finite numbers",
+                "the rows of a polytope and their lengths must be finite numbers",
                 received="NaN, infinite or too large numbers",
             )
         begin = None if start is None else start.to(torch.float64) * unit.length

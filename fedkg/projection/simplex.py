@@ -66,7 +66,10 @@ class CappedSimplex(ProjectionSet):
     def __post_init__(self) -> None:
         cap, total = torch.as_tensor(self.cap), torch.as_tensor(self.total)
         if bool((cap < 0).any()) or bool((total < 0).any()):
-            raise SetError("caps and totals of a simplex must be at least 0")
+            raise SetError(
+                "caps and totals of a simplex must be at least 0",
+                help="correct the negative numbers",
+            )
         if cap.ndim and cap.shape[-1] > 1:
             _require_reachable(cap.sum(-1), total)
 

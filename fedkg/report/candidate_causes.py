@@ -85,7 +85,10 @@ def read_causes(folder: Path) -> CandidateCauses:
     if environment.get("kind") == "causes":
         results, job = files.read_json(RESULTS), environment.get("job") or {}
         if not isinstance(results, dict) or "edges" not in results:
-            raise JobError(f"{folder / RESULTS} has no edges", help="repeat the discovery")
+            raise JobError(
+                f"{folder / RESULTS} is damaged: it contains no list of causes",
+                help="repeat the discovery with another --out",
+            )
         edges = [_tested(edge, results) for edge in results["edges"]]
         columns = {
             client: frozenset(headers) for client, headers in (job.get("clients") or {}).items()
@@ -97,7 +100,8 @@ def read_causes(folder: Path) -> CandidateCauses:
             raise UsageError(
                 f"the run in {folder} found no causes",
                 expected="a run of a job with `kind: causes`, or a training with `augment`",
-                help="fedkg run examples/causes/job.yaml --out DIR",
+                help="repeat it with more data, or use another run: fedkg run "
+                "examples/causes/job.yaml --out DIR",
             )
     return CandidateCauses(
         run=folder.name, edges=tuple(sorted(edges, key=_strongest_first)), columns=columns

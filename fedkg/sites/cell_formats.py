@@ -213,7 +213,7 @@ def date_pattern(pattern: str) -> re.Pattern[str]:
                 )
             group = field[4 : field.index(">")]
             if group in seen:
-                raise PatternError(f"`{piece}` occurs twice")
+                raise PatternError(f"`{piece}` occurs twice in the date pattern; write it once")
             seen.add(group)
             out.append(field)
     date = ({"year", "short"} & seen) and ({"month", "name"} & seen) and "day" in seen

@@ -429,8 +429,9 @@ def _find_position(source: _Source, column: Column) -> int | None:
         return next(i for i in found if raw.headers[i] == plain[0])
     if found:
         raise TableError(
-            f"{raw.name}{_format_header_row(raw)}: several columns are titles of `{column.key}`",
-            expected="one of them",
+            f"{raw.name}{_format_header_row(raw)}: several headers are titles of "
+            f"column `{column.key}`",
+            expected="one header with one of these titles",
             received=", ".join(f"`{raw.headers[i]}`" for i in found),
             help=f"remove titles from column `{column.key}` in {source.sites.path}",
         )
@@ -812,9 +813,9 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
         return None
     if (decimal or ".") == group:
         raise TableError(
-            f"{view.source.place(view.column, 'datatype')}: decimal mark and groupChar are both "
-            f"`{group}`",
-            help="state `decimalChar` too",
+            f"{view.source.place(view.column, 'datatype')}: the decimal mark and "
+            f"`groupChar` are the same character, `{group}`",
+            help="state `decimalChar`, or another `groupChar`",
         )
     if pattern and group is None and decimal != ",":
         group = ","  # the default of the vocabulary

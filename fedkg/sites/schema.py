@@ -216,7 +216,9 @@ class Datatype(_Part):
             if mark is not None and (mark.isalnum() or mark in "+-−#%‰"):
                 raise ValueError(f"`{mark}` cannot be a mark in numbers; use `.`, `,` or a blank")
         if decimal is not None and decimal == group:
-            raise ValueError("`decimalChar` and `groupChar` are the same character")
+            raise ValueError(
+                "`decimalChar` and `groupChar` are the same character; change one of them"
+            )
         return self
 
     @property
@@ -380,7 +382,10 @@ class ForeignKey(_Part):
     def _in_pairs(self) -> ForeignKey:
         own, other = len(self.column_reference), len(self.reference.column_reference)
         if not own or own != other:
-            raise ValueError(f"a foreign key of {own} columns refers to {other}")
+            raise ValueError(
+                f"a foreign key has {own} columns and refers to {other} columns; write "
+                "the same number in both lists"
+            )
         return self
 
 
@@ -519,7 +524,9 @@ class Site(_Part):
     @classmethod
     def _inline(cls, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError("a reference to another file; write the section itself")
+            raise ValueError(
+                "names another file, which fedkg does not read; write the section itself here"
+            )
         return value
 
     @model_validator(mode="after")

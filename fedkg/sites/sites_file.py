@@ -106,9 +106,9 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
             r"[A-Za-z0-9][A-Za-z0-9_./() -]{0,63}", site
         ):
             raise TableError(
-                f"{name}: `{site}` is not a name of a site",
+                f"{name}: `{site}` cannot be the name of a site",
                 expected="letters, digits and _ . / ( ) - with a letter or digit first",
-                help='put a number in quotes: "1"',
+                help='rename the site; if the name is a number, put it in quotes: "1"',
             )
         found[site] = _load_site(section, common, base, name, ("sites", site), lines)
     return _make_sites_file(name, found, lines)
@@ -159,9 +159,17 @@ def _read_document(
         try:
             document = parse_json(body, str(path))
         except ValueError as error:
-            raise TableError(f"{path} is not JSON", received=str(error)) from error
+            raise TableError(
+                f"{path} is not JSON",
+                received=str(error),
+                help="correct the file, or write a YAML sites file with the ending .yaml",
+            ) from error
         if not isinstance(document, dict):
-            raise TableError(f"{path} is not a sites file", expected="a JSON object")
+            raise TableError(
+                f"{path} is not a sites file",
+                expected="a JSON object with the fields of a sites file or of CSVW metadata",
+                received=type(document).__name__,
+            )
         _require_text(document, str(path))
         return document, {}
     try:
@@ -194,7 +202,7 @@ def _require_text(value: Any, name: str) -> None:  # YAML or JSON
             _require_text(item, name)
     elif isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise TableError(
-            f"{name}: a text contains half a character",
+            f"{name}: a text contains half of a surrogate pair, which is not a character",
             received=ascii(value[:40]),
             help="write the character itself instead of its escape",
         )
@@ -215,7 +223,9 @@ def _load_csvw(
     """The sites of a CSVW metadata file, one for each table."""
     tables = document.get("tables", [document])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise TableError(f"{name}: `tables` must be a list of sections with `url`")
+        raise TableError(
+            f"{name}: `tables` must be a list of sections, each with the `url` of a table"
+        )
     common: dict[str, Any] = {
         key: document[key] for key in ("dialect", "tableSchema", "null") if key in document
     }
@@ -377,6 +387,7 @@ def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[s
             f"{path} describes no table of this site",
             expected=", ".join(map(str, urls)) or "one table",
             received=", ".join(str(table.get("url")) for table in tables[:8]) or "no table",
+            help="correct the `url` of the site, or of a table in the metadata file",
         )
     found: dict[str, Any] = {}
     for source in (document, chosen):

@@ -120,6 +120,7 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
             f"{name} is not a table",
             expected="CSV, TSV, Parquet or xlsx",
             received="bytes that are not text",
+            help="export the table again as CSV or xlsx",
         )
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
@@ -159,7 +160,7 @@ def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') 
         raise TableError(
             f"{name}: line {ends[-1] + 1 + skipped} cannot be read",
             received=str(error),
-            help="is a quote left open there?",
+            help="check for a quote that is not closed",
         ) from error
     lines = np.asarray(ends, dtype=np.int64)
     spans = np.diff(lines)

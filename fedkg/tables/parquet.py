@@ -72,7 +72,9 @@ def _cells(column: Any, header: str, name: str) -> Cells:  # Any: pyarrow has no
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise TableError(
-            f"{name}: column `{header}` holds {kind}", expected="numbers, texts or times"
+            f"{name}: column `{header}` contains {kind} values, which rules cannot read",
+            expected="numbers, texts or times",
+            help="write the column as numbers, texts or times, or leave it out of the file",
         )
     if pa.types.is_boolean(kind):
         return Cells(

@@ -98,4 +98,8 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
             received=str(error),
             help="write or download it again: it is incomplete, or a different file",
         ) from error
-    raise TableError(f"{name} is a zip with {len(files)} files", expected="one table")
+    raise TableError(
+        f"{name} is a zip with {len(files)} files",
+        expected="one table",
+        help="unpack it, and name the table",
+    )

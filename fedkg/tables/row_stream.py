@@ -54,7 +54,7 @@ class RowStream:
                 f"{name}: the form of the table does not suit a stream",
                 expected="one header row, and an encoding with one byte for a line break",
                 received=f"{self._dialect.header_rows or 1} header rows, {encoding}",
-                help="convert the rows before they enter the stream",
+                help="convert the table to one header row and UTF-8 before fedkg reads it",
             )
         self._encoding = encoding
 
@@ -76,7 +76,7 @@ class RowStream:
             raise TableError(
                 f"{self.name}: a row that begins in line {self.line + 1} never ends",
                 expected=f"at most {MOST_BYTES:,} bytes",
-                help="is a quote left open there?",
+                help="check for a quote that is not closed",
             )
         try:
             text = complete.decode(self._encoding)
@@ -129,7 +129,7 @@ class RowStream:
             raise TableError(
                 f"{self.name}: line {self.line + 1} cannot be read",
                 received=str(error),
-                help="is a quote left open there?",
+                help="check for a quote that is not closed",
             ) from error
         return rows, begins
 

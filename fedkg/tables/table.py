@@ -116,7 +116,7 @@ class Table:
         if len(rows) > 1:
             raise TableError(
                 f"{name}: the columns differ in length",
-                received=", ".join(map(str, sorted(rows))),
+                received=f"{', '.join(map(str, sorted(rows)))} values",
                 help="give every column as many values as there are rows",
             )
         found = TableFormat(kind="memory")
@@ -276,8 +276,9 @@ class Table:
                     f" {self.where(found.month)}"
                 ),
                 help=(
-                    "write all dates in one order, best as 2024-04-25; or --dates "
-                    "day-first (month-first) takes the others as unknown"
+                    "write all dates in one order, best as 2024-04-25; or add --dates "
+                    "day-first or --dates month-first: fedkg then treats the other dates "
+                    "as unknown"
                 ),
             )
         order: DateOrder = "day-first" if found.month is None else "month-first"
@@ -290,8 +291,8 @@ class Table:
                     " column tells day from month"
                 ),
                 help=(
-                    "say which: --dates day-first or --dates month-first (data.dates in a "
-                    "job); or write dates as 2024-04-25"
+                    "state the order: --dates day-first or --dates month-first (data.dates "
+                    "in a job); or write dates as 2024-04-25"
                 ),
             )
         if decides is None or found.either is None:

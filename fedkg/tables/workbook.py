@@ -126,7 +126,7 @@ def _first_filled(
         raise TableError(
             f"{name}: sheet `{wanted}` does not exist",
             received=", ".join(f"`{title}`" for title in titles),
-            help="name one of these",
+            help="name one of these sheets",
         )
     for sheet in book.worksheets:
         if wanted in (None, sheet.title):

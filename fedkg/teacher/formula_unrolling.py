@@ -129,7 +129,11 @@ class Unrolling:
             case Until():
                 return self._until(formula, step, positive)
             case _:
-                raise SetError("the teacher supports comparisons over time", received=formula.kind)
+                raise SetError(
+                    "the teacher cannot correct traces for this formula",
+                    expected="comparisons, `and`, `or`, `not`, `if`, and operators over time",
+                    received=formula.kind,
+                )
 
     def _until(self, formula: Until, step: int, positive: bool) -> int:
         """Until by its recursion from the far end: there, or here and later."""

@@ -106,13 +106,14 @@ class Literals:
     def _made(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
         if is_temporal(atom):
             raise SetError(
-                "it compares an earlier value or a number over time, and the teacher corrects each"
-                " step separately; to include it, limit the values of the steps themselves"
+                "the rule compares an earlier value or a number over time, and the "
+                "teacher corrects each step separately; to include the rule, limit the "
+                "values of the steps themselves"
             )
         if not all(linear_in_slots(side) for side in sides(atom)):
             raise SetError(
-                "the teacher supports bounds on linear combinations",
-                received="a comparison that is not linear",
+                "the teacher supports only linear comparisons, and this comparison is not linear",
+                help="compare sums of signals with constant factors",
             )
         if atom.op in ("le", "lt"):
             return "and", (self._added(atom, 1.0 if positive else -1.0, atom, positive),)

@@ -214,5 +214,9 @@ def _solved(
     if found.status == INFEASIBLE:
         return None
     if found.status != 0:
-        raise SetError("the nearest satisfying trace was not found", received=str(found.message))
+        raise SetError(
+            f"the solver did not find the nearest satisfying trace within {SECONDS:g} s",
+            received=str(found.message),
+            help="use shorter traces, or a rule with shorter windows",
+        )
     return np.asarray(found.x)

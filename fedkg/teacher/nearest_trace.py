@@ -163,8 +163,9 @@ class Teacher:
         check_traces(traces, self.steps, self.channels)
         if client is None and self.clients > 1:
             raise SetError(
-                "the formula has parameters for several clients",
-                expected="client= with the client of each trace",
+                "the formula has different parameters for each client, so the teacher "
+                "needs the client of each trace",
+                expected="client=, an int64 tensor with one client for each trace",
             )
         owner = (
             torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device)

@@ -33,8 +33,7 @@ def check_bank(bank: Any, *, one_row: bool) -> None:
         )
     if one_row and len(bank.params) != 1:
         raise SetError(
-            "a teacher satisfies one bound row",
-            expected="a bank with 1 row",
+            "the bank of a teacher must have one row",
             received=f"{len(bank.params)} rows: rules of equal form share a bank",
             help="compile the rule alone, or give `params=`; for several rules, use hard rules in "
             "a job",
@@ -56,8 +55,9 @@ def check_traces(traces: Any, steps: int, channels: int) -> None:
     if not traces.is_floating_point():
         raise SetError(
             "traces must be floating-point numbers",
-            expected="traces.float()",
+            expected="float32 or float64",
             received=str(traces.dtype).removeprefix("torch."),
+            help="pass traces.float()",
         )
 
 
@@ -65,7 +65,7 @@ def check_owner(client: Any, rows: int) -> None:
     """Raise SetError unless there is a client for each of `rows` traces."""
     if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
         raise SetError(
-            "the clients do not fit the traces",
+            "client= must give the client of each trace",
             expected=f"int64 [{rows}]",
             received=describe_value(client),
         )
@@ -78,9 +78,7 @@ def check_params(bank: Bank, params: Tensor) -> None:
     if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
         expected = f"[C, {bank.params.shape[1]}]"
         raise SetError(
-            "the parameters do not fit the formula",
-            expected=expected,
-            received=str(list(params.shape)),
+            "params= does not fit the formula", expected=expected, received=str(list(params.shape))
         )
     if bool(params.isnan().any()):
         client = int(params.isnan().any(1).int().argmax())

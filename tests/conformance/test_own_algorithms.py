@@ -250,8 +250,8 @@ def test_own_algorithms_are_compared_and_resumed(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"algorithms": {"a": {"path": "x.py:f", "proximal": 0.1}}}, "remove proximal"),
-        ({"algorithms": {"a": {"options": {"share": 1}}}}, "`options` belongs to `path`"),
-        ({"algorithm": "mine.py:fedavg"}, "needs another name"),
+        ({"algorithms": {"a": {"options": {"share": 1}}}}, "`options` requires `path`"),
+        ({"algorithm": "mine.py:fedavg"}, "has the name of another algorithm"),
     ],
 )
 def test_wrong_sections(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -261,7 +261,10 @@ def test_wrong_sections(tmp_path: Path, changes: dict[str, Any], said: str) -> N
 
 @pytest.mark.parametrize(
     ("algorithm", "said"),
-    [("absent", "has no callable `absent`"), ("plain_mean", "does not return an algorithm")],
+    [
+        ("absent", "has no function or class `absent`"),
+        ("plain_mean", "does not return an algorithm"),
+    ],
 )
 def test_wrong_functions(tmp_path: Path, algorithm: str, said: str) -> None:
     fields = job(tmp_path, algorithm=f"{tmp_path / 'mine.py'}:{algorithm}")

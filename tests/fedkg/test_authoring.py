@@ -43,7 +43,7 @@ def test_warnings_of_the_compiler_are_warnings(tmp_path: Path) -> None:
 
 
 def test_nothing_to_compile_is_a_wrong_call(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to compile"):
+    with pytest.raises(UsageError, match="there is nothing to compile"):
         fedkg.compile()
     with pytest.raises(UsageError, match="there is no file"):
         fedkg.compile(tmp_path / "nowhere.fkg")
@@ -55,7 +55,7 @@ def test_rules_in_place_of_their_path_are_told_of_text(text: str) -> None:
         UsageError, match="`paths` contains the rules themselves instead of the path of their file"
     ) as caught:
         fedkg.compile(text)
-    assert caught.value.help == 'fedkg.compile(text="...")'
+    assert caught.value.help == 'pass rules as text: fedkg.compile(text="...")'
 
 
 def test_the_name_of_a_file_is_no_rule_text(

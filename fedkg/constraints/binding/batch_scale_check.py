@@ -100,11 +100,12 @@ def check_units(plan: Plan, x: Tensor) -> bool:
         [verdict for verdict in telling if verdict.numbers >= ENOUGH]
     ):
         raise LayoutError(
-            "x looks as if it were in source units already (raw), and its layout says that "
-            "it is standardised",
+            "x looks like raw numbers (in the units of its columns), and its "
+            "layout says that it is standardised",
             expected="numbers about 0 and of size 1",
             received="; ".join(verdict.text for verdict in found) + " as they are",
-            help=f"x=fedkg.columns(names) without mean and std, or scale the batch; {SURE}",
+            help="pass x=fedkg.columns(names) without mean and std, or standardise the "
+            f"batch; {SURE}",
         )
     return x.shape[0] >= ENOUGH
 
@@ -114,11 +115,12 @@ def _check_source(telling: list[Verdict]) -> None:
     spans = _half([verdict for verdict in telling if verdict.by == "span"])
     if found := spans or _most(telling):
         raise LayoutError(
-            "x looks standardised, and its layout says that it is in source units",
+            "x looks standardised, and its layout says that it has raw numbers (in "
+            "the units of its columns)",
             expected="; ".join(verdict.text for verdict in found),
             received="numbers about 0 and of size 1",
             help=(
-                "x=fedkg.columns(names, mean=..., std=...), with the mean and standard "
+                "pass x=fedkg.columns(names, mean=..., std=...), with the mean and standard "
                 "deviation that the features were scaled with"
             )
             + (
@@ -166,10 +168,8 @@ def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> b
         f"the model's answers for probability `{name}` lie outside of 0..1 and look like logits",
         expected="numbers in 0..1",
         received=received,
-        help=(
-            f'y=fedkg.logit("{name}"), which applies the sigmoid; or let the model end with'
-            " torch.nn.Sigmoid()"
-        ),
+        help=f'pass y=fedkg.logit("{name}"), which applies the sigmoid; or let the model end '
+        "with torch.nn.Sigmoid()",
     )
 
 

@@ -115,7 +115,11 @@ def columns(
     names = tuple(str(name) for name in names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise LayoutError("columns(...) names a feature twice", received=", ".join(twice))
+        raise LayoutError(
+            "columns(...) names a feature twice",
+            received=", ".join(twice),
+            help="give each feature a name that occurs once",
+        )
     means, stds = _numbers("mean", mean, names), _numbers("std", std, names)
     for name, value in zip(names, stds or (), strict=False):
         if value <= 0:
@@ -128,12 +132,11 @@ def columns(
         there, lacking, neutral = ("mean", "std", "1.0") if stds is None else ("std", "mean", "0.0")
         raise LayoutError(
             f"columns(...) has a {there} and no {lacking}",
-            expected="both, or neither for numbers in source units",
+            expected="both for standardised numbers, or neither for raw numbers in the "
+            "units of the columns",
             received=f"{there} alone",
-            help=(
-                f"give the {lacking} that the numbers were scaled with, or {lacking}={neutral} "
-                "if they were not"
-            ),
+            help=f"give the {lacking} that the numbers were scaled with, or {lacking}={neutral} "
+            "if they were not",
         )
     return InputLayout(names=names, mean=means, std=stds, sure=sure)
 
@@ -190,10 +193,8 @@ def outputs_of(layout: AnyLayout) -> OutputLayout:
     raise LayoutError(
         "y= must say what the model's outputs are",
         received=type(layout).__name__,
-        help=(
-            'y=fedkg.probability("failure"), fedkg.logit(...), fedkg.scores(label, classes) or'
-            " fedkg.columns(names, mean=..., std=...)"
-        ),
+        help='y=fedkg.probability("failure"), fedkg.logit(...), fedkg.scores(label, classes) or'
+        " fedkg.columns(names, mean=..., std=...)",
     )
 
 
@@ -206,14 +207,16 @@ def _numbers(what: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...]
         )
     except (TypeError, ValueError) as error:
         raise LayoutError(
-            f"columns(...): {what} must be numbers", received=type(given).__name__
+            f"columns(...): {what} must be numbers",
+            expected="a list, an array or a tensor of numbers, or one number for all names",
+            received=type(given).__name__,
         ) from error
     if array.ndim == 0:
         array = np.full(len(names), float(array))
     if array.shape != (len(names),):
         raise LayoutError(
             f"columns(...): {what} must have one number per name",
-            expected=f"{len(names)} numbers",
+            expected=f"{len(names)} numbers, or one number for all names",
             received=f"shape {list(array.shape)}",
         )
     for name, value in zip(names, array.tolist(), strict=True):

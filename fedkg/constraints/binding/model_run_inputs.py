@@ -74,7 +74,7 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
             received = f"a list of {len(rows)} for {count} windows"
     raise LayoutError(
         f"key `{name}` must have one text or code for each window, or for each step of each window",
-        expected=f"[{count}] or [{count}, {steps}]",
+        expected=f"shape [{count}] or [{count}, {steps}]",
         received=received,
     )
 
@@ -141,8 +141,9 @@ def _as_codes(name: str, given: Any, vocabulary: Sequence[str], batch: int) -> T
     if codes.shape != (batch,):
         raise LayoutError(
             f"key `{name}` must have one text or code per row",
-            expected=f"[{batch}]",
+            expected=f"shape [{batch}]",
             received=f"shape {list(codes.shape)}",
+            help=f'pass a list with one entry for each row of x: keys={{"{name}": [...]}}',
         )
     return codes
 
@@ -160,7 +161,8 @@ def rows_before(
     if isinstance(previous, Tensor):
         if previous.shape != x.shape:
             raise LayoutError(
-                "previous= must be laid out like x",
+                "previous= must have the shape of x: the row before each row, NaN "
+                "where there is none",
                 expected=f"shape {list(x.shape)}",
                 received=f"shape {list(previous.shape)}",
             )

@@ -80,17 +80,18 @@ def shaped(
         return y.reshape(runs, _count(shape), entries)
     elif y.shape in ((*lead, entries), lead if single else None):
         raise LayoutError(
-            f"some rules compare the model's answers on {runs} views of the batch, and y "
-            f"has its answers to one",
+            f"some rules compare the model's answers on {runs} views of the batch, "
+            "and y has the answers to one view",
             received=f"shape {list(y.shape)}",
             help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in "
             "rules.views(batch)])",
         )
     wanted = (*lead, entries) if stacked or runs == 1 else (runs, *lead, entries)
     raise LayoutError(
-        "y does not fit its layout",
+        "the shape of y does not fit the batch and the names in y=",
         expected=f"shape {list(wanted)}",
         received=f"shape {list(y.shape)}",
+        help="pass one row of answers for each row of x, in the order of the names in y=",
     )
 
 

@@ -587,6 +587,7 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
                 f"output `{name}` is in {unit}, and y= says that it is a probability",
                 expected=_call(contract.columns[column]),
                 received=f"{entry.kind} {entry.name}",
+                help="give y= the output with its kind, as expected above",
             )
     return found
 

@@ -23,7 +23,7 @@ def batch_of(x: Any) -> Tensor:
         raise LayoutError(
             "x has complex numbers, but rules read real numbers",
             received=str(batch.dtype),
-            help="x.real, or x.abs()",
+            help="pass real numbers: x.real or x.abs()",
         )
     return batch
 
@@ -51,10 +51,10 @@ def check_floating(y: Any) -> None:
     """
     if isinstance(y, Tensor) and not y.is_floating_point():
         raise LayoutError(
-            "answers to project must be floating-point numbers",
-            expected="float32, or float64",
+            "the answers that rules correct must be floating-point numbers",
+            expected="float32 or float64",
             received=describe_value(y),
-            help="y.real" if y.is_complex() else "y.float()",
+            help=f"pass {'y.real' if y.is_complex() else 'y.float()'}",
         )
 
 
@@ -84,10 +84,11 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
             "sample_weight does not fit the batch",
             expected=expected,
             received=f"shape {list(given.shape)}",
+            help="pass one number for each row of x",
         )
     if row := _wrong(given):
         raise LayoutError(
-            "sample_weight has a number that is not a valid weight",
+            "sample_weight contains a number that cannot be a weight",
             expected="finite numbers, 0 or more",
             received=f"{float(given.flatten()[row[0]])} at {row[0]}",
             help="0 leaves a row out",

@@ -111,8 +111,8 @@ def grids(
         raise TableError(
             f"a trace of {held:,} rows spans {steps:,} steps, and a rule looks {reach:,} steps far",
             expected=f"{MOST:,} steps at most, or four times the rows",
-            help="write a longer step, a shorter window (or `end` where it has none), or a "
-            "trace column that separates the series at its gaps",
+            help="write a longer step in the timeline, or shorter windows in the rules; "
+            "or name a trace column, which separates the series at its gaps",
         )
     yield from _laid_out(timing, rows, source, number, place, lengths=place[last] + 1)
 

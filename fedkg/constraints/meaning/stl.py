@@ -160,6 +160,7 @@ def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: 
         raise HorizonError(
             f"step {at} does not exist in a trace of {steps} steps",
             expected=f"a step from 0 to {steps - 1}" if steps else "",
+            help="choose a step of the trace",
         )
     if end == "clip":
         return

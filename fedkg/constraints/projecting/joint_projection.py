@@ -107,14 +107,14 @@ def _require_system(plan: Plan, sums: Sums, numbers: Tensor) -> None:
     )
     if not sums.same_factors:
         raise LayoutError(
-            f"an exported model cannot satisfy a rule among {names}: it multiplies an output of a "
-            "sum by an input",
-            help="remove `hard` from the rule, or write it with a number instead of the input",
+            f"a model with the hard rules {names} cannot be exported: one of them "
+            "multiplies an output of a sum by an input",
+            help="remove `hard` from this rule, or write a number in place of the input",
         )
     if ("system", numbers.dtype, numbers.device) not in sums.kept:
         raise LayoutError(
-            f"the sums of outputs in {names} are not prepared",
-            help="call the model once before you export it",
+            f"the model has not computed the hard rules {names} yet, which read sums of outputs",
+            help="call the model once with a batch before you export it",
         )
 
 

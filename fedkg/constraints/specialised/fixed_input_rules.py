@@ -143,6 +143,7 @@ class Specialised:
         if y.ndim < 2:
             raise LayoutError(
                 "answers of several models must have one more dimension than those of one model",
+                expected="[K, N] or more dimensions: K models, N rows",
                 received=f"shape {list(y.shape)}",
             )
         first = y[0] if y.shape[0] else y.new_zeros(y.shape[1:])

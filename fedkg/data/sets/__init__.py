@@ -127,7 +127,7 @@ def data_set(
         raise JobError(
             "the size of a data set must be at least 1",
             received=str(size),
-            help="data.size: 1 or more",
+            help="set data.size to 1 or more",
         )
     source = DATA_SETS[name]
     return source.generate(seed, size) if path is None else source.load(path, seed, size)

@@ -185,8 +185,9 @@ def _file_chunks(
             headers = batch.schema.names
             if "Id" not in headers or "Response" not in headers:
                 raise TableError(
-                    f"{path} is not the table of measured parts",
+                    f"{path} is not the table of measurements of the Bosch data set",
                     expected="columns Id, L0_S0_F0 ... and Response",
+                    help="use train_numeric.csv of the competition",
                 )
             features = tuple(name for name in headers if name not in ("Id", "Response"))
             columns = [

@@ -62,7 +62,9 @@ class City(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if round(self.hours * 3600) % self.interval:
-            raise ValueError("`hours` must be a multiple of `interval`, which is in seconds")
+            raise ValueError(
+                "`hours` must be a whole number of intervals; `interval` is in seconds"
+            )
         return self
 
 

@@ -88,9 +88,10 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
         left = _numbers(rests[0], 1)[:, 0] if part == "test" else np.zeros(len(engines))
         if len(left) != len(engines):
             raise TableError(
-                f"{rests[0]}: the numbers of remaining lives and engines differ",
-                expected=str(len(engines)),
-                received=str(len(left)),
+                f"{rests[0]} must have one remaining life for each engine of {file.name}",
+                expected=f"{len(engines)} lines",
+                received=f"{len(left)} lines",
+                help="use the RUL and test files of the same subset, as published",
             )
         runs += [
             (f"{subset} {part} {int(own[0, 0])}", own[:, 1:], float(rest), part == "test")
@@ -162,7 +163,8 @@ def _numbers(path: Path, columns: int) -> F64:
     if rows.shape[1] != columns:
         raise TableError(
             f"{path} does not have the columns of the data set",
-            expected=f"{columns} numbers a line",
-            received=str(rows.shape[1]),
+            expected=f"{columns} numbers in each line",
+            received=f"{rows.shape[1]} numbers",
+            help="use train_FD001.txt and the other files as published",
         )
     return np.asarray(rows, dtype=np.float64)

@@ -86,9 +86,9 @@ class DataSet:
                 )
         if len(self.units) != len(self.features):
             raise JobError(
-                f"data set {self.name}: the numbers of units and features differ",
-                expected=str(len(self.features)),
-                received=str(len(self.units)),
+                f'data set {self.name}: each feature needs a unit ("" for none)',
+                expected=f"{len(self.features)} units",
+                received=f"{len(self.units)} units",
             )
         if self.task == "survival":
             self._check_survival()
@@ -98,7 +98,7 @@ class DataSet:
         if self.y.ndim != 2 or self.y.shape[1] != 2:
             raise JobError(
                 f"data set {self.name}: survival requires a time and an event of each sample",
-                expected="y [samples, 2]",
+                expected="y of shape [samples, 2]",
                 received=str(list(self.y.shape)),
             )
         time, event = self.y.T

@@ -171,6 +171,7 @@ def _records(path: Path) -> U8:
             f"{path} is not a complete CIFAR-10 batch",
             expected="records of 3,073 bytes",
             received=f"{len(body)} bytes",
+            help="download it again: it is incomplete, or a different file",
         )
     return np.frombuffer(body, dtype=np.uint8).reshape(-1, 3073)
 

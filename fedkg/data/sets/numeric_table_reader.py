@@ -32,6 +32,7 @@ def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
         raise TableError(
             f"there is no folder with {what} at {root}",
             expected=f"a folder with {', '.join(names)}",
+            help="put the files into this folder, or correct the path",
         )
     files = [
         path
@@ -39,7 +40,11 @@ def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
         for path in sorted({*root.glob(name), *root.glob(f"{name}.gz")}, key=_natural)
     ]
     if not files:
-        raise TableError(f"there is no file with {what} in {root}", expected=", ".join(names))
+        raise TableError(
+            f"there is no file with {what} in {root}",
+            expected=", ".join(names),
+            help="put the files into this folder, or correct the path",
+        )
     return files
 
 

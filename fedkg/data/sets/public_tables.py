@@ -170,9 +170,10 @@ def _uci_secom(root: Path) -> tuple[F64, F64]:
     ]
     if len(values) != len(marks) or len({len(row) for row in values}) != 1:
         raise TableError(
-            f"{root}: secom.data and secom_labels.data do not fit",
+            f"{root}: secom.data and secom_labels.data must have the same number of "
+            "rows, and all rows the same width",
             received=f"{len(values)} rows and {len(marks)} labels",
-            help="use both files of the same publication, complete",
+            help="download both files again: one of them is incomplete, or a different file",
         )
     return np.array(values, dtype=np.float64), np.array(marks, dtype=np.float64)
 
@@ -194,9 +195,10 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
         x, cover = table.matrix(COVTYPE_FEATURES), table.numbers("Cover_Type")
     if x.shape[1] != len(COVTYPE_FEATURES) or not set(np.unique(cover)) <= set(range(1, 8)):
         raise TableError(
-            f"{path} is not Covertype",
-            expected="54 features and a cover type of 1 to 7",
+            f"{path} is not the Covertype data set",
+            expected="54 features, and a cover type from 1 to 7",
             received=f"{x.shape[1]} features",
+            help="use covtype.data as UCI published it",
         )
     return draw_samples(_covtype(x, cover.astype(np.int64) - 1, str(path)), size, seed)
 

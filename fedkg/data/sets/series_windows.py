@@ -88,8 +88,10 @@ def series(
             row, column = np.argwhere(np.isnan(one.x))[0]
             where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
             raise JobError(
-                f"data set {data.name}: client {client or data.name} has no value of {where}",
-                help="set `gaps` to unknown or interpolate (`data.window.gaps` in a job)",
+                f"data set {data.name}: client {client or data.name} has a gap: no "
+                f"value of {where}",
+                help="fill the gap, or set `gaps` to unknown or interpolate "
+                "(`data.window.gaps` in a job)",
             )
         if gaps == "interpolate":
             x = _interpolate(one.x, longest)
@@ -247,9 +249,10 @@ def _cut(
                 help="list columns with values in data.features, and check data.window.targets",
             )
         raise JobError(
-            f"data set {data.name}: no window of {history} + {horizon} steps is left",
+            f"data set {data.name}: no series is long enough for a window of "
+            f"{history} + {horizon} steps (history and horizon)",
             received=f"series of at most {longest} steps",
-            help="use a shorter data.window.history or horizon, or longer series",
+            help="decrease data.window.history or data.window.horizon, or use longer series",
         )
     x, y, time, row, test = (
         np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4, 5)
@@ -288,10 +291,8 @@ def _on_grid(data: DataSet, client: str, trace: str) -> Series:
     if steps > 100 * len(place):
         span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
         raise JobError(
-            (
-                f"data set {data.name}: the rows of client {client or data.name} are not evenly "
-                f"spaced in time"
-            ),
+            f"data set {data.name}: the rows of client {client or data.name} are not evenly "
+            f"spaced in time",
             received=span,
             help="resample the table first: exactly one row for each step",
         )

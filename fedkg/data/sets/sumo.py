@@ -50,8 +50,10 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
         return _read(path, size)
     if not (path / CITY).is_file():
         raise TableError(
-            f"there is no city at {path}",
+            f"there is no traffic data of a city at {path}",
             expected=f"a table of segments, or a folder with {CITY} (which may be empty)",
+            help=f"correct the path, or create the folder with an empty {CITY}: fedkg "
+            "then simulates a city",
         )
     city = _city(path / CITY)
     mark = hashlib.sha256(city.model_dump_json().encode()).hexdigest()[:8]

@@ -111,6 +111,7 @@ def load_tcga_brca(path: str | Path, seed: int, size: int | None) -> DataSet:
             f"{root}: brca.csv does not have the columns of FLamby's TCGA-BRCA",
             expected=f"pid, {FEATURES[0]}, ..., {FEATURES[-1]}, {EVENT}, {TIME}",
             received=f"without {', '.join(wrong[:3])}" if wrong else "another order",
+            help="use brca.csv as FLamby publishes it",
         )
     place = {row[0]: number for number, row in enumerate(table[1:], start=1) if row}
     rows, regions, test = [], [], []
@@ -121,9 +122,13 @@ def load_tcga_brca(path: str | Path, seed: int, size: int | None) -> DataSet:
                 f"{root}: line {number} of train_test_split.csv is wrong",
                 expected="a patient, a fold, and train_0 .. train_5 or test_0 .. test_5",
                 received=",".join(line)[:60],
+                help="use train_test_split.csv as FLamby publishes it",
             )
         if line[0] not in place:
-            raise TableError(f"{root}: brca.csv lacks patient {line[0]} of train_test_split.csv")
+            raise TableError(
+                f"{root}: brca.csv lacks patient {line[0]} of train_test_split.csv",
+                help="use both files of the same release of FLamby",
+            )
         rows.append(place[line[0]])
         regions.append(REGIONS[int(centre)])
         test.append(fold == "test")
@@ -144,6 +149,7 @@ def _numbers(root: Path, table: list[list[str]], rows: list[int]) -> F64:
             raise TableError(
                 f"{root}: row {row} of brca.csv does not have {values.shape[1]} numbers",
                 received=str(error),
+                help="use brca.csv as FLamby publishes it",
             ) from error
     return values
 

@@ -48,6 +48,7 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
         raise TableError(
             f"there are no runs of SKAB in {root}",
             expected="the folders anomaly-free, valve1, valve2, other",
+            help=f"put these folders into {root}, or correct the path",
         )
     runs = []
     for file in files[:size]:
@@ -209,13 +210,15 @@ def _separate_labels(file: Path, rows: int, attacked: bool) -> F64:
         raise TableError(
             f"{file} has no labels",
             expected=f"a column that begins with attack, or a file {name} in the same folder",
+            help="put the file with the labels into this folder",
         )
     table = read_columns(file.parent / name, first="label")
     if table.rows != rows:
         raise TableError(
-            f"{file.parent / name} does not fit {file.name}",
+            f"{file.parent / name} must have one label for each row of {file.name}",
             expected=f"{rows} rows",
-            received=str(table.rows),
+            received=f"{table.rows} rows",
+            help="use both files of the same publication",
         )
     return _marked(table, next(header for header in table.headers if "label" in header.lower()))
 

@@ -292,7 +292,7 @@ def read_series(
         if not signals:
             raise TableError(
                 f"{table.name}: site {name} has no column of numbers",
-                help=f"correct its description in {sites.path}",
+                help=f"describe a column of site {name} with `datatype: number` in {sites.path}",
             )
     if time is None:
         seconds, zoned = np.arange(table.rows, dtype=np.float64), False

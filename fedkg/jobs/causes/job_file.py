@@ -89,7 +89,9 @@ class CausesData(Section):
                 ("plant", self.plant != PlantData()),
             ):
                 if stated:
-                    raise ValueError(f"`{other}` and `sites_file` exclude each other")
+                    raise ValueError(
+                        f"`{other}` and `sites_file` exclude each other; remove one of them"
+                    )
         return self
 
 
@@ -221,17 +223,9 @@ def parse_causes_job(
     try:
         job = CausesJob.model_validate(document)
     except ValidationError as error:
-        raise JobError(
-            "\n  ".join(
-                [
-                    f"{name}: fields are invalid",
-                    *(
-                        _format_field(*one, lines or {})
-                        for one in group_by_field(error.errors()).items()
-                    ),
-                ]
-            )
-        ) from error
+        wrong = [_format_field(*one, lines or {}) for one in group_by_field(error.errors()).items()]
+        count = "1 field is" if len(wrong) == 1 else f"{len(wrong)} fields are"
+        raise JobError("\n  ".join([f"{name}: {count} invalid", *wrong])) from error
     _check_clients(job, name)
     return job
 
@@ -247,7 +241,7 @@ def _check_clients(job: CausesJob, path: str) -> None:
     if data.set is not None or data.sites_file is not None:
         if len(job.clients) == 1:
             raise JobError(
-                f"{path}: `clients` names {', '.join(job.clients)} alone",
+                f"{path}: `clients` names only one client, {', '.join(job.clients)}",
                 expected="two or more: causes are between clients",
                 help="name the columns of a second client, or leave out `clients`",
             )
@@ -260,9 +254,9 @@ def _check_clients(job: CausesJob, path: str) -> None:
         )
     if data.path is not None and len(job.clients) < 2:
         raise JobError(
-            f"{path}: `clients` names {', '.join(job.clients)} alone",
-            expected="two or more: causes are between clients",
-            help="name the columns of a second client, or leave out `clients`",
+            f"{path}: `clients` names only one client, {', '.join(job.clients)}",
+            expected="two or more clients: causes are between clients",
+            help="name the columns of a second client",
         )
     if data.path is None and job.clients:
         raise JobError(

@@ -93,8 +93,8 @@ def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
         if explanation:
             raise FedkgError(
                 f"the learning diverges slowly: {explanation}",
-                help="in `learning`, set `ridge` above 0 (0.01), smaller rates, or `mode: "
-                "closed_form`",
+                help="in `learning`, set `ridge` above 0 (such as 0.01), decrease the "
+                "rates, or set `mode: closed_form`",
             )
 
 

@@ -85,7 +85,7 @@ def read_measurements(job: CausesJob, contract: DataContract | None = None) -> M
         raise TableError(
             f"{table.name} is too short",
             expected=f"a row for each step, {MIN_STEPS} or more",
-            received=f"rows: {table.rows}",
+            received=f"{table.rows} rows",
             help="use a longer recording",
         )
     _check_owners(job.clients)
@@ -99,7 +99,7 @@ def read_measurements(job: CausesJob, contract: DataContract | None = None) -> M
         if not np.isfinite(read[column]).any():
             raise TableError(
                 f"{table.name}: column `{column}` contains no numbers",
-                help="remove the column from `clients`, or fill it",
+                help="remove the column from `clients`, or use a table with its values",
             )
         _reject_gaps(column, read[column], job.data.gaps, table.where)
     return replace(
@@ -112,11 +112,16 @@ def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
     owner: dict[str, str] = {}
     for client, columns in clients.items():
         if not columns:
-            raise JobError(f"clients.{client}: no columns", expected="at least one")
+            raise JobError(
+                f"clients.{client}: the list of columns is empty",
+                expected="at least one column",
+                help="list the columns of this client, or remove the client",
+            )
         for column in columns:
             if column in owner:
                 raise JobError(
-                    f"clients.{client}: column `{column}` already belongs to {owner[column]}",
+                    f"clients.{client}: column `{column}` already belongs to client "
+                    f"{owner[column]}",
                     help="assign each column to one client",
                 )
             owner[column] = client
@@ -181,9 +186,9 @@ def _read_data_set(job: CausesJob) -> Measurements:
     kept = longest_stretch(unknown, job.data.gaps)
     if kept.stop - kept.start < MIN_STEPS:
         raise JobError(
-            f"{sheet.name}: no part with {MIN_STEPS} steps has gaps of at most "
-            f"{job.data.gaps} steps in all columns",
-            help="increase data.gaps, or remove clients",
+            f"{sheet.name}: no {MIN_STEPS} consecutive steps are free of gaps of "
+            f"more than {job.data.gaps} steps",
+            help="increase data.gaps, or remove clients with long gaps",
         )
     notes = list(sheet.notes)
     if kept.stop - kept.start < len(unknown):
@@ -225,7 +230,7 @@ def _make_clients(
             if not np.isfinite(column[:known]).any():
                 raise JobError(
                     f"clients.{client}: column `{name}` has no value in the {known:,} "
-                    "training steps",
+                    "training steps (`data.train`)",
                     help="increase data.train, or remove the column",
                 )
             for part in (column[:known], column):
@@ -264,7 +269,7 @@ def training_steps(job: CausesJob, steps: int) -> int:
     known = steps if job.data.train == 1 else int(steps * job.data.train)
     if known < MIN_STEPS:
         raise JobError(
-            f"data.train: {job.data.train:g} of {steps:,} steps are {known} training steps",
+            f"data.train: {job.data.train:g} of {steps:,} steps gives {known} training steps",
             expected=f"{MIN_STEPS} or more",
             help="increase data.train, or provide more steps",
         )

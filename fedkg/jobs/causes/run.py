@@ -88,8 +88,8 @@ def run_causes(
             )
         except KeyboardInterrupt as error:
             raise Stopped(
-                f"stopped while writing {folder.path}: it is incomplete",
-                help="delete it and run the job again",
+                f"stopped while writing the run folder {folder.path}, which is incomplete",
+                help="delete the folder and run the job again",
             ) from error
 
 

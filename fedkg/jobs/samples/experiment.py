@@ -533,13 +533,13 @@ class Experiment:
         if task != "detection":
             if job.training.positive_weight != 1.0:
                 raise JobError(
-                    "training.positive_weight applies only to a 0/1 label",
+                    "training.positive_weight applies only to a label of 0 and 1",
                     received=which,
                     help="leave it out",
                 )
             if job.evaluation.threshold != 0.5:
                 raise JobError(
-                    "evaluation.threshold applies only to a 0/1 label",
+                    "evaluation.threshold applies only to a label of 0 and 1",
                     received=which,
                     help="leave it out",
                 )
@@ -547,7 +547,8 @@ class Experiment:
             _reject_for_survival(job, which)
         if config.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
-                "corrupt applies to labels, and this task predicts a number",
+                "corrupt: wrong labels are for yes/no labels and classes, and this "
+                "task predicts a number",
                 received=which,
                 help="remove `corrupt`, or predict a class",
             )
@@ -556,7 +557,8 @@ class Experiment:
                 "simulation.attacks: `constant_label` applies to labels, and this task predicts "
                 "numbers",
                 received=which,
-                help="`kind: flipped_labels`, which changes the sign of standardised numbers",
+                help="set `simulation.attacks.kind: flipped_labels`, which changes the sign "
+                "of standardised numbers",
             )
         section = algorithm_section(job)
         needs = (
@@ -614,7 +616,9 @@ class Experiment:
             )
             raise JobError(
                 f"training.projection: {what}",
-                help="the rules as a penalty (`training.penalty`)" if rules.rows else "remove it",
+                help="remove it and use the rules as a penalty (`training.penalty`)"
+                if rules.rows
+                else "remove it",
             )
         return Projected(
             model=model,
@@ -748,8 +752,8 @@ class Experiment:
                     f"{known.place}: the ranges contradict each other",
                     received=f"{int(empty.sum()):,} of {len(training):,} training samples have no "
                     "allowed answer",
-                    help="correct them; or set `model.inject.policy` to `drop` or `repair`: then "
-                    "these samples are not restricted",
+                    help="correct the ranges; or set `model.inject.policy` to `drop` or "
+                    "`repair`: then fedkg does not restrict these samples",
                 )
         return np.concatenate([columns, place], axis=1)
 
@@ -1105,9 +1109,11 @@ def _reject_for_survival(job: Job, which: str) -> None:
     for name, used in known.items():
         if used:
             raise JobError(
-                f"{name}: not for survival, because {reasons[name]}",
+                f"{name} does not apply to survival (times and events), because {reasons[name]}",
                 received=which,
-                help="`unit: client` protects a site" if name.startswith("privacy") else "",
+                help="set `unit: client`, which protects a site"
+                if name.startswith("privacy")
+                else "remove it",
             )
 
 

@@ -310,7 +310,7 @@ def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
             f"{frame.name}: label column `{header}` must be 0 or 1 in every row",
             received=f"{'no value' if np.isnan(cell) else f'{cell:g}'} in row {wrong[0] + 1}"
             + (f", and {wrong.size - 1} more rows" if wrong.size > 1 else ""),
-            help="set data.label to the column to predict",
+            help="correct these cells, or set data.label to the column to predict",
         )
     return values
 
@@ -376,7 +376,7 @@ def _check_held_out(job: Job, summary: SiteSummary) -> tuple[str, ...]:
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not summary.rows[kind]:
             raise JobError(
-                f"data.{field}: it gets no rows",
+                f"data.{field}: this share gets no rows",
                 received=f"{getattr(job.data, field):g} of each class, rounded",
                 help="increase the share, or use a longer table",
             )
@@ -403,7 +403,8 @@ def _numeric_features(job: Job, pack: Pack) -> tuple[str, ...]:
             )
     if not numeric and not job.data.categories:
         raise JobError(
-            "data.features: the model has no inputs", help="list the columns that it should read"
+            "data.features: the model has no inputs",
+            help="list the columns that the model should read",
         )
     return numeric
 

@@ -260,12 +260,16 @@ def site_columns(
         _require_columns(known, pack, data)
         own = form.encode_pack(pack, data, place=known.place)
         if own is None and not pack.manifest.knowledge:
-            raise JobError(f"{known.place}: the rules contain no knowledge")
+            raise JobError(
+                f"{known.place}: the rules contain no knowledge",
+                help="write the knowledge into the file, or remove it from `knowledge`",
+            )
         if own is None and not {one.kind for one in pack.manifest.knowledge}.isdisjoint(form.kinds):
             raise JobError(
-                f"{known.place}: the rules are about another output",
+                f"{known.place}: the knowledge is about another output",
                 expected=", ".join(filter(None, form.channels.values())),
                 received=", ".join(sorted({one.output for one in pack.manifest.knowledge})),
+                help="name the output of the job in the knowledge",
             )
         columns = columns if own is None else form.merge(columns, own)
     for source in sources_of(known, predictor):
@@ -284,7 +288,8 @@ def _require_columns(known: SiteKnowledge, pack: Pack, data: DataSet) -> None:
         place = next((data.features.index(name) for name in names if name in data.features), None)
         if place is None:
             raise JobError(
-                f"{known.place}: the rules read `{column.name}`, which is no feature of the data",
+                f"{known.place}: the rules read `{column.name}`, which is not a feature "
+                "of the data",
                 expected=", ".join(data.features[:20]),
                 received=column.source,
                 help='name the column, `signal NAME column "HEADER"`; with `data.set: table` the '
@@ -296,6 +301,7 @@ def _require_columns(known: SiteKnowledge, pack: Pack, data: DataSet) -> None:
                 f"{known.place}: `{column.name}` has another unit than the data",
                 expected=unit,
                 received=column.unit,
+                help="declare the signal in the unit of the data",
             )
 
 
@@ -308,6 +314,7 @@ def _class_knowledge(
             f"{place}: `{wrong.name}` has other classes than the data",
             expected=", ".join(data.classes[:10]),
             received=", ".join(wrong.classes[:10]) or "a number",
+            help="use the same classes in the rules as in the data",
         )
     allowed = np.ones((data.samples, len(data.classes)), dtype=np.bool_)
     predicted = np.full(data.samples, np.nan)

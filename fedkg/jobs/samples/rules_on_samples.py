@@ -181,8 +181,8 @@ def build_sample_rules(
             rules = forecast_rules(pack, input_layout(scaled.outputs), horizon)
         except LayoutError as error:
             raise JobError(
-                "the rules read a quantity that is not forecast (an `output` is a "
-                "forecast channel, `past` an earlier observation)",
+                "the rules read a quantity that the model does not forecast (an "
+                "`output` is a forecast channel, `past` an earlier observation)",
                 expected=error.expected,
                 received=f"forecasts of {', '.join(scaled.outputs.names)}",
                 help="use the data's name for the output or its column, or forecast it "

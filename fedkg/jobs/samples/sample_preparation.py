@@ -244,8 +244,8 @@ def join_samples(
     for field_name, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field_name) and not summary.rows[kind]:
             raise JobError(
-                f"data.{field_name}: it gets no samples",
-                received=f"{getattr(job.data, field_name):g} of {sum(summary.rows)}",
+                f"data.{field_name}: this share gets no samples",
+                received=f"{getattr(job.data, field_name):g} of {sum(summary.rows)} samples",
                 help="increase the share, or the number of samples (`data.size`)",
             )
     idle, without = summary.rows[UNUSED], summary.unlabelled

@@ -162,12 +162,12 @@ def _load(
     others = [name for name in ("lookup", "model", "train") if getattr(knowledge, name)]
     if others and target.task == "forecast":
         raise JobError(
-            f"{place}: `{others[0]}` gives one answer per sample, and a forecast has many",
-            help="`rules` with ranges of the forecast output",
+            f"{place}: `{others[0]}` gives one answer for each sample, and a forecast has several",
+            help="use `rules` with ranges of the forecast output",
         )
     if knowledge.train is not None and target.task not in TRAINED[knowledge.train]:
         raise JobError(
-            f"{place}: `train: {knowledge.train}` does not fit the task {target.task}",
+            f"{place}: `train: {knowledge.train}` cannot predict this target ({target.task})",
             expected=next(name for name, tasks in TRAINED.items() if target.task in tasks),
         )
     unknown = [name for name in knowledge.features if name not in data.features]
@@ -176,6 +176,7 @@ def _load(
             f"{place}: the data has no such features",
             expected=", ".join(data.features[:20]),
             received=", ".join(unknown),
+            help="correct the names, or add the columns to data.features",
         )
     packs = []
     if knowledge.rules:
@@ -233,7 +234,7 @@ def _compiled(place: str, compile_: Callable[[], Pack]) -> Pack:
         try:
             return compile_()
         except authoring.CompileError as error:
-            raise JobError(f"{place}: the compiler rejects it\n{error}") from error
+            raise JobError(f"{place}: the rules have errors\n{error}") from error
 
 
 def _quoted(text: str) -> str:
@@ -321,6 +322,7 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
                 expected="columns named after features "
                 f"({', '.join(data.features[:8])}), and `allow` or `predict`",
                 received=", ".join(table.headers[:12]),
+                help="use the features' names as headers",
             )
         keys = np.stack([table.numbers(name) for name in features], axis=1)
     except FedkgError as error:
@@ -333,6 +335,7 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
         raise JobError(
             f"{place}: {path} lists a sample twice",
             received=f"{len(keys)} rows, {len(rows)} of them different",
+            help="keep one row for each combination of features",
         )
     allowed = predicted = None
     if "allow" in answers:
@@ -364,8 +367,8 @@ def _allowed(place: str, table: Table, row: int, target: Target) -> NDArray[Any]
         low, high = math.nan, math.nan
     if not low <= high:
         raise JobError(
-            f"{place}: {table.where(row)}: not an interval",
-            expected="low .. high",
+            f"{place}: {table.where(row)}: the cell is not an interval",
+            expected="two numbers with the lower one first, such as 2 .. 5",
             received=repr(text),
         )
     return np.array([low, high])
@@ -381,14 +384,16 @@ def _predicted(place: str, table: Table, row: int, target: Target) -> float:
     try:
         return float(text)
     except ValueError:
-        raise JobError(f"{place}: {table.where(row)}: not a number", received=repr(text)) from None
+        raise JobError(
+            f"{place}: {table.where(row)}: the cell is not a number", received=repr(text)
+        ) from None
 
 
 def _class(place: str, table: Table, row: int, target: Target, name: str) -> int:
     """The position of a class."""
     if name not in target.classes:
         raise JobError(
-            f"{place}: {table.where(row)}: unknown class",
+            f"{place}: {table.where(row)}: the class `{name}` is unknown",
             expected=", ".join(target.classes[:10]),
             received=name,
         )
@@ -419,7 +424,7 @@ class _Network:
     def _decide(self, answers: F64) -> F64:
         if answers.ndim != 2 or answers.shape[1] != self.target.answers:
             raise JobError(
-                f"{self.place}: the model has a wrong number of answers",
+                f"{self.place}: the model gives a wrong number of answers for each sample",
                 expected=f"{self.target.answers}"
                 + (", one per class" if self.target.classes else ""),
                 received=str(list(answers.shape[1:]) or 1),
@@ -443,6 +448,7 @@ def _metadata_list(place: str, path: str, metadata: Mapping[str, str], name: str
             f"{place}: {path} has no list `{name}` in its metadata",
             expected='for example {"features": "[\\"ash\\", \\"sulphur\\"]"}',
             received=", ".join(metadata) or "no metadata",
+            help="write the list into the metadata of the file when you save the model",
         )
     return found
 
@@ -463,6 +469,7 @@ def _network(
             f"{place}: {path} reads features that the data does not have",
             expected=", ".join(data.features[:20]),
             received=", ".join(unknown[:10]),
+            help="correct `features` in the metadata, or train the model on these features",
         )
     scaling = []
     for name, default in (("mean", 0.0), ("std", 1.0)):
@@ -479,7 +486,8 @@ def _network(
             or not (name == "mean" or values.all())
         ):
             raise JobError(
-                f"{place}: `{name}` in {path} does not fit its features",
+                f"{place}: `{name}` in the metadata of {path} must have one number for "
+                "each feature",
                 expected=f"{len(features)} finite numbers, no zero as std",
                 received=str(listed)[:100],
             )
@@ -520,6 +528,7 @@ def _load_onnx(place: str, path: str, data: DataSet, target: Target) -> Source:
         raise JobError(
             f"{place}: {path} is not an ONNX model that can run",
             received=f"{type(error).__name__}: {str(error)[:200]}",
+            help="export the model again; fedkg runs it with onnx.reference.ReferenceEvaluator",
         ) from error
     [first, *_] = model.graph.input
     dimensions = first.type.tensor_type.shape.dim
@@ -568,9 +577,10 @@ def _load_weights(
     if shapes != own:
         wrong = sorted(name for name in {*shapes, *own} if shapes.get(name) != own.get(name))
         raise JobError(
-            f"{place}: {path} does not fit `architecture`",
+            f"{place}: the tensors in {path} do not have the shapes of `architecture`",
             expected=", ".join(f"{name} {shapes.get(name, 'absent')}" for name in wrong[:4]),
             received=", ".join(f"{name} {own.get(name, 'absent')}" for name in wrong[:4]),
+            help="correct `architecture`, or save the weights of this model",
         )
     return _network(
         place,

@@ -92,7 +92,8 @@ def merge_summaries(each: Sequence[SiteSummary], *, machines: str = "") -> SiteS
         raise JobError(
             "the output is 0 or 1 in every row of some sites, and another number at others",
             expected="one kind of output: yes or no, or a number",
-            help="declare the output in the rules with another unit than `probability`",
+            help="correct the cells; for a number, declare the output in the rules with "
+            "another unit than `probability`",
         )
     return SiteSummary(
         task=first.task,

@@ -118,6 +118,7 @@ def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str
                 f"augment: the steps of {one.client} do not align with those of other sites",
                 expected=f"times that are whole steps of {rows.step:g} {rows.step_unit} apart",
                 received=f"{place:.3g} steps apart",
+                help="resample the table of this site to the steps of the others",
             )
         tested = windows.time[(windows.clients == one.client) & (samples.use == TEST)]
         known = (

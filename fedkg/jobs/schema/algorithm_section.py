@@ -76,7 +76,7 @@ class OneOf(Section):
             )
             != 1
         ):
-            raise ValueError(f"must be one of {', '.join(type(self).model_fields)}")
+            raise ValueError(f"must be exactly one of {', '.join(type(self).model_fields)}")
         return self
 
     @property
@@ -389,7 +389,7 @@ class Algorithm(Section):
     @model_validator(mode="after")
     def _own_alone(self) -> Self:
         if self.path is None and self.options:
-            raise ValueError("`options` belongs to `path`")
+            raise ValueError("`options` requires `path`, the function that receives them")
         fields = {"path", "options", "title", "scoring", "training"}
         others = [
             name
@@ -405,7 +405,8 @@ class Algorithm(Section):
     def _no_contradiction(self) -> Self:
         if self.private and self.private.first is not None and self.local != Local(sgd=Sgd()):
             raise ValueError(
-                "`private.first` requires plain gradient descent; remove `private.first` or `local`"
+                "`private.first` requires plain gradient descent (`local: sgd`); "
+                "remove `private.first` or `local`"
             )
         found = find_contradictions(self.choices())
         if found:

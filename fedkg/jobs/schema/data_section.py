@@ -95,9 +95,14 @@ class Knowledge(Section):
         if not (self.rules or self.table or self.lookup or self.model or self.train):
             raise ValueError("give at least one of rules, table, lookup, model and train")
         if self.architecture and not str(self.model).endswith(".safetensors"):
-            raise ValueError("`architecture` describes the layers of a safetensors `model`")
+            raise ValueError(
+                "`architecture` describes the layers of a `model` whose file ends with "
+                ".safetensors; remove it for other models"
+            )
         if self.features and self.train is None:
-            raise ValueError("`features` belongs to `train`")
+            raise ValueError(
+                "`features` requires `train`: they are the inputs of the trained model"
+            )
         return self
 
 
@@ -191,7 +196,9 @@ class Window(Section):
                 "`targets` requires a `horizon` above 0: the number of steps to forecast"
             )
         if self.longest is not None and self.gaps != "interpolate":
-            raise ValueError("`longest` belongs to `gaps: interpolate`")
+            raise ValueError(
+                "`longest` requires `gaps: interpolate`: it is the longest gap to interpolate"
+            )
         return self
 
 
@@ -347,19 +354,27 @@ class Data(Section):
     @model_validator(mode="after")
     def _something_left(self) -> Data:
         if self.test + self.server >= 1.0:
-            raise ValueError("`test` and `server` leave no rows for the sites")
+            raise ValueError(
+                "`test` and `server` leave no rows for the sites; their sum must be below 1"
+            )
         return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
         if self.path is not None and self.sites_file is not None:
-            raise ValueError("`path` and `sites_file` exclude each other")
+            raise ValueError("`path` and `sites_file` exclude each other; remove one of them")
         if self.server_table is not None and (self.sites_file is None or self.set is not None):
-            raise ValueError("`server_table` requires a `sites_file`, and no `set`")
+            raise ValueError(
+                "`server_table` requires a `sites_file` and no `set`; add `sites_file`, or "
+                "remove `set` or `server_table`"
+            )
         if self.server_table is not None and self.server:
-            raise ValueError("`server_table` requires `server: 0`: sites then give no rows")
+            raise ValueError(
+                "`server_table` requires `server: 0`, because the server then reads "
+                "this table instead of rows of the sites"
+            )
         if self.set is None and not self.standardise:
-            raise ValueError("`standardise: false` is only for data sets (`set`)")
+            raise ValueError("`standardise: false` requires a data set (`set`); remove it")
         return self
 
     @model_validator(mode="after")
@@ -370,8 +385,8 @@ class Data(Section):
             idle = [name for name in TABLE_FIELDS if getattr(self, name) != fields[name].default]
             if idle:
                 raise ValueError(
-                    f"{', '.join(f'`{name}`' for name in idle)}: only for tables, and "
-                    "`set` names a data set"
+                    f"{', '.join(f'`{name}`' for name in idle)}: only for tables, and `set` "
+                    "names a data set; remove one of them"
                 )
             if self.set == TABLE_SET and self.path is None and self.sites_file is None:
                 raise ValueError(f"`set: {TABLE_SET}` needs the `path` of the table")
@@ -401,7 +416,8 @@ class Data(Section):
             )
         if not self.server and self.sites_file is None:
             raise ValueError(
-                "server: must be above 0; the server needs rows to score models by the rules"
+                "`server` must be above 0, because the server needs rows to score "
+                "models by the rules"
             )
         return self
 
@@ -418,5 +434,7 @@ class Data(Section):
                 "relative size of each site"
             )
         if self.clients is not None and self.split != "sites":
-            raise ValueError("`clients` requires `split: sites`")
+            raise ValueError(
+                "`clients` requires `split: sites`; with another split, list the sites in `sites`"
+            )
         return self

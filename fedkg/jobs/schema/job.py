@@ -443,8 +443,9 @@ class Job(Section):
             return self
         if attacks.first_round > self.training.rounds:
             raise ValueError(
-                f"`simulation.attacks.first_round` is {attacks.first_round}, after the last round "
-                f"({self.training.rounds}): nobody would attack"
+                f"`simulation.attacks.first_round` is {attacks.first_round}, after the "
+                f"last round ({self.training.rounds}); decrease it, or increase "
+                "`training.rounds`"
             )
         if attacks.kind == "rule_satisfying_model" and not (self.rules or self.pack):
             raise ValueError(
@@ -469,8 +470,8 @@ class Job(Section):
             name = path.rpartition(":")[2]
             if name in PRESETS or others.get(name, {"path": path}) != {"path": path}:
                 raise ValueError(
-                    f"`algorithm: {path}` needs another name; write it as a section with `path` "
-                    "under `algorithms`"
+                    f"`algorithm: {path}` has the name of another algorithm; write it as a "
+                    "section with `path` under `algorithms`, with another name"
                 )
             others[name] = {"path": path}
         if others == (value.get("algorithms") or {}):

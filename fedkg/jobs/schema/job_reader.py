@@ -67,7 +67,9 @@ def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
             raise JobError(
                 f"sites.{name}: {file} does not describe this site",
                 expected=", ".join(list(found)[:20]),
-                help=f"did you mean `{near}`?" if near else "",
+                help=f"did you mean `{near}`?"
+                if near
+                else "add the site to the sites file, or correct its name in the job",
             )
         stated = found[name].settings.model_dump(exclude_none=True, exclude_defaults=True)
         if "knowledge" in stated:

@@ -189,7 +189,10 @@ class Model(Section):
         ]
         if idle:
             has = ", ".join(f"`{name}`" for name in sizes) or "no size fields"
-            raise ValueError(f"{', '.join(f'`{name}`' for name in idle)}: `{self.kind}` has {has}")
+            raise ValueError(
+                f"{', '.join(f'`{name}`' for name in idle)} does not apply to "
+                f"`{self.kind}`, which has {has}"
+            )
         if (self.kind == "module") != (self.path is not None):
             raise ValueError(
                 "`kind: module` and `path` require each other; give `path` as "

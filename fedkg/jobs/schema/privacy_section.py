@@ -81,7 +81,7 @@ class Privacy(Section):
         if self.mined is not None and self.unit == "client":
             raise ValueError(
                 "`mined` requires `unit: example`; under `client` the noise on the "
-                "update covers what a site mines"
+                "update covers what a site mines, so remove `mined`"
             )
         if (
             self.mined is not None
@@ -89,7 +89,10 @@ class Privacy(Section):
             and self.noise is None
             and self.mined.epsilon >= self.epsilon
         ):
-            raise ValueError("`mined.epsilon` must be below `epsilon`, which training shares")
+            raise ValueError(
+                "`mined.epsilon` must be below `epsilon`, the budget of mining and "
+                "training together"
+            )
         if self.epsilon is None and self.noise is None:
             raise ValueError("give `epsilon`, `noise` or both: privacy requires one of them")
         return self

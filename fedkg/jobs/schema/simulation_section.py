@@ -43,7 +43,7 @@ class Attacks(Section):
     @model_validator(mode="after")
     def _by_share_or_name(self) -> Self:
         if self.sites and self.share != DEFAULT_SHARE:
-            raise ValueError("give either `share` or `sites`")
+            raise ValueError("`share` and `sites` exclude each other; give one of them")
         twice = next((site for site, count in Counter(self.sites).items() if count > 1), None)
         if twice is not None:
             raise ValueError(f"`sites` lists the site {twice!r} twice")

@@ -113,13 +113,16 @@ def expand_grid(
     fields = [axis.field for axis in axes]
     twice = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
     if twice is not None:
-        raise UsageError(f"--grid: `{twice}` occurs twice", help="list all its values at once")
+        raise UsageError(
+            f"--grid: the field `{twice}` occurs twice",
+            help=f"list all its values at once: --grid {twice}=1,2,3",
+        )
     count = math.prod(len(axis.values) for axis in axes) * (1 if seeds is None else len(seeds))
     if count > MAX_CELLS:
         raise UsageError(
             f"the grid has {count:,} combinations",
             expected=f"at most {MAX_CELLS:,}",
-            help="use fewer values, or several grids",
+            help="use fewer values, or divide the grid into several sweeps",
         )
     document = apply_overrides(
         parse_yaml(read_job_text(path), str(path)), changes, path.resolve().parent

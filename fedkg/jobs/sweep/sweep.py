@@ -168,7 +168,8 @@ def resume_sweep(
                     sweep_folder.write_json(FAILED_RUNS, failed)
         except (KeyboardInterrupt, Stopped) as error:
             raise Stopped(
-                f"stopped; finished rounds are in {folder}", help=f"fedkg run --resume {folder}"
+                f"stopped; finished rounds are in {folder}",
+                help=f"to continue: fedkg run --resume {folder}",
             ) from error
         return _finish(
             sweep_folder,
@@ -414,7 +415,7 @@ def _make_folder(folder: Path) -> None:
         raise UsageError(
             f"cannot make the folder {folder}",
             received=error.strerror or str(error),
-            help="choose another --out",
+            help="choose another --out, in a folder that you may write to",
         ) from error
 
 
@@ -426,5 +427,5 @@ def _reject_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
     if changed:
         raise UsageError(
             f"{folder.path} contains another sweep\n  " + "\n  ".join(changed),
-            help="undo the change, or start a new one with another --out",
+            help="undo the change, or start a new sweep with another --out",
         )

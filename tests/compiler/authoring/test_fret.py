@@ -349,9 +349,9 @@ def test_more_requirements_than_a_rule_file_has_statements(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--from", "fret"), "takes one file, and got none"),
-        (("--from", "fret", "a.json", "b.json"), "takes one file, and got 2"),
-        (("--from", "fret", "a.json", "--sites", "s.yaml"), "--sites describes tables"),
+        (("--from", "fret"), "takes one file with requirements"),
+        (("--from", "fret", "a.json", "b.json"), "received: 2 files"),
+        (("--from", "fret", "a.json", "--sites", "s.yaml"), "--sites drafts rules"),
         (("a.csv", "--component", "U"), "--component selects FRET requirements"),
         (("--from", "word", "a.json"), "fret"),
     ],

@@ -269,7 +269,7 @@ WRONG = {
     "a pack among rules": (
         ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
         2,
-        "is a pack among rule files",
+        "cannot be combined with rule files",
     ),
     "an allowance without a baseline": (
         ("eval", "rules.fkg", "table.csv", "--allow", "1%"),
@@ -279,7 +279,7 @@ WRONG = {
     "a wrong allowance": (
         ("eval", "rules.fkg", "table.csv", "--allow", "much"),
         2,
-        "the allowance must be a share",
+        "--allow must be a share from 0 to 1",
     ),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
     "no place to write": (
@@ -294,7 +294,7 @@ WRONG = {
     "resume with changes": (
         ("run", "--resume", "runs", "--set", "a=1"),
         2,
-        "--resume uses the job in the folder",
+        "--resume continues the run with the job",
     ),
     "resume nothing": (("run", "--resume", "runs"), 2, "not a run folder"),
 }

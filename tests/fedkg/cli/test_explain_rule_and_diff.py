@@ -213,7 +213,7 @@ def test_inspect_takes_several_files(fedkg: Command, tmp_path: Path) -> None:
     assert sorted(names) == ["strain", "strong", "weak", "wear_risk"]
     assert fedkg("compile", "rules.fkg", "-o", "a.fkgpack").code == 0
     mixed = fedkg("inspect", "a.fkgpack", "more.fkg")
-    assert (mixed.code, "is a pack among rule files" in mixed.err) == (2, True)
+    assert (mixed.code, "cannot be combined with rule files" in mixed.err) == (2, True)
 
 
 def test_diff_classifies_the_change_of_each_rule(fedkg: Command, tmp_path: Path) -> None:

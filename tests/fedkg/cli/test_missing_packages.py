@@ -61,4 +61,4 @@ def test_a_run_needs_no_compiler(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "numba", "run", "job.yaml", "--out", "out"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("numba not installed: fedkg uses tensor operations") == 1
+    assert done.stderr.count("not installed: numba; fedkg uses tensor operations") == 1

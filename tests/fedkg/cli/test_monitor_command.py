@@ -83,7 +83,7 @@ def test_a_stream_continues_from_its_state(cli: Command, tmp_path: Path) -> None
     (tmp_path / "rules.fkg").write_text("signal x in bar\nrule other require x <= 1 bar\n")
     done = cli("monitor", "rules.fkg", "growing.csv", "--state", "state.json")
     assert done.code == 2
-    assert "is not the state of a stream under these rules" in done.err
+    assert "does not hold the state of a stream with these rules" in done.err
 
 
 def test_drift_compares_with_an_evaluation(cli: Command, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_drift_compares_with_an_evaluation(cli: Command, tmp_path: Path) -> None
     [
         (["none.csv"], 2, "table none.csv does not exist"),
         (["plain/graz.csv", "--every", "often"], 2, "--every takes a number of rows or a time"),
-        (["plain/graz.csv", "--sites", "sites.yaml"], 2, "add --site NAME"),
+        (["plain/graz.csv", "--sites", "sites.yaml"], 2, "--sites requires --site"),
         (["-", "--follow"], 2, "--follow requires a file"),
         (["data/lyon.tsv"], 1, "is not text in utf-8"),
         (["--sites", "sites.yaml", "--site", "graz", "data/graz.csv"], 1, "one header row"),

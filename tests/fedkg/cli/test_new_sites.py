@@ -180,7 +180,11 @@ def test_an_existing_sites_file_gives_the_tables(draft: Command, tmp_path: Path)
         (["--sites", "s.yaml"], 2, "there is no sites file s.yaml"),
         ([], 2, "a table is missing"),
         (["graz.csv", "--sites", "limits.csv"], 2, "limits.csv already exists"),
-        (["limits.csv", "--sites", "limits.csv", "--force"], 2, "is an input of this command"),
+        (
+            ["limits.csv", "--sites", "limits.csv", "--force"],
+            2,
+            "is also one of the tables of this command",
+        ),
         (["graz.csv", "--sites", "none/s.yaml"], 2, "does not exist"),
         (["graz.csv", "none.csv", "--sites", "s.yaml"], 1, "cannot read table none.csv"),
         (["graz.csv", "--site", "graz"], 2, "--site requires --sites"),

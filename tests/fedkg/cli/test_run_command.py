@@ -192,7 +192,7 @@ def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
         patched.setattr("fedkg.jobs.runner.write_initial_files", stop)
         done = fedkg("run", "job.yaml", "-o", "here")
     assert done.code == 130
-    assert "stopped while creating here: it contains no results" in done.err
+    assert "stopped while creating the run folder here, which contains no results" in done.err
     assert fedkg("run", "job.yaml", "-o", "here", "--set", "training.rounds=1").code == 0
 
 

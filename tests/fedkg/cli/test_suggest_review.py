@@ -140,4 +140,4 @@ def test_wrong_decisions_record_nothing(
 
 def test_a_graph_is_not_reviewed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "suggest", run / "learned.trig", "--review")
-    assert (done.code, "a review needs one run" in done.err) == (2, True)
+    assert (done.code, "apply to one run" in done.err) == (2, True)

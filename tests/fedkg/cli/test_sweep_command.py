@@ -92,7 +92,7 @@ def test_a_run_that_fails_ends_the_command_with_one(fedkg: Command, job: Path) -
         (["job.yaml", "data.alpha=1"], 2, "give one job file"),
         (["job.yaml", "other.yaml"], 2, "give one job file"),
         (["job.yaml", "--seeds", "none"], 2, "--seeds 5"),
-        (["--resume", "here", "--seeds", "2"], 2, "--resume uses the job in the folder"),
+        (["--resume", "here", "--seeds", "2"], 2, "--resume continues the run with the job"),
         (["--grid", "data.alpha=1,2"], 2, "give a job file"),
     ],
 )
@@ -125,6 +125,6 @@ def test_a_run_leaves_the_folder_of_a_sweep_alone(
 def test_one_run_is_not_several_at_once(fedkg: Command, job: Path, tmp_path: Path) -> None:
     done = fedkg("run", "job.yaml", "--jobs", "2", "--out", "here")
     assert done.code == 2
-    assert "--jobs requires --grid or --seeds" in done.err
+    assert "it requires --grid or --seeds" in done.err
     assert not (tmp_path / "here").exists()
     assert fedkg("run", "job.yaml", "--seeds", "2", "--jobs", "0").code == 2

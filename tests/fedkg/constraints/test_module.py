@@ -510,7 +510,7 @@ def test_a_standardised_batch_under_a_layout_of_source_units_is_rejected() -> No
     ConstraintModule(pack, x=columns(names), y=Y)(raw, y)
     layout = columns(names, mean=[40, 120, 300], std=[10, 50, 2])
     ConstraintModule(pack, x=layout, y=Y)(standard, y)
-    with pytest.raises(LayoutError, match="in source units already"):
+    with pytest.raises(LayoutError, match="looks like raw numbers"):
         ConstraintModule(pack, x=layout, y=Y)(raw, y)
 
 

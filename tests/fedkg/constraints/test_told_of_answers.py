@@ -27,7 +27,7 @@ def test_answers_that_are_no_numbers_are_warned_of_once() -> None:
     rules, batch = module(), torch.linspace(1, 90, 10)[:, None]
     with pytest.warns(
         ConstraintWarning,
-        match="7 of the model's 10 answers are not finite: rules that read them are unknown there",
+        match="7 of the model's 10 answers are not finite: fedkg does not evaluate the rules",
     ):
         report = rules(x=batch, y=lambda x: torch.where(x > 25, torch.nan, 0.1))
     assert (report.violation_rate, int(report.unknown.sum())) == (0.0, 7)

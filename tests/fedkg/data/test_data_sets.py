@@ -195,7 +195,7 @@ def test_labels_in_a_file_beside_are_read_and_missing_ones_refused(tmp_path: Pat
     )
     assert data_set("hai", tmp_path).y.tolist() == [0, 0, 0, 1]
     (tmp_path / "label-test1.csv").write_text("timestamp,label\n2022-08-04 18:00:00,0\n")
-    with pytest.raises(TableError, match="does not fit hai-test1"):
+    with pytest.raises(TableError, match="one label for each row of hai-test1"):
         data_set("hai", tmp_path)
 
 
@@ -250,7 +250,7 @@ def test_parts_are_read_in_pieces_and_an_empty_cell_is_unknown(tmp_path: Path) -
     assert whole.y.tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
     assert np.isnan(whole.x[:5, 1]).all()
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(TableError, match="not the table of measured parts"):
+    with pytest.raises(TableError, match="not the table of measurements"):
         data_set("bosch", tmp_path / "other.csv")
 
 
@@ -302,7 +302,7 @@ def test_a_record_whose_parts_do_not_fit_is_rejected() -> None:
             units=("",),
             task="detection",
         )
-    with pytest.raises(JobError, match="the numbers of units and features differ"):
+    with pytest.raises(JobError, match="each feature needs a unit"):
         DataSet(
             name="a",
             source="b",

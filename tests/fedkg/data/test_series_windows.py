@@ -121,7 +121,7 @@ def test_bridges_change_no_known_value_and_leave_no_short_gap_inside(
 
 
 def test_gaps_are_refused_by_client_feature_and_time() -> None:
-    with pytest.raises(JobError, match="client q has no value of a at 1 h"):
+    with pytest.raises(JobError, match="client q has a gap: no value of a at 1 h"):
         series(rows({"p": [1, 2], "q": [1, NAN]}), gaps="error")
 
 
@@ -145,7 +145,9 @@ def test_labelled_windows_take_the_target_of_their_last_row() -> None:
 
 def test_windows_that_cannot_be_are_rejected() -> None:
     data = rows({"p": [1, 2, 3]})
-    with pytest.raises(JobError, match=r"no window of 3 \+ 1 steps(.|\n)*at most 3 steps"):
+    with pytest.raises(
+        JobError, match=r"long enough for a window of 3 \+ 1 steps(.|\n)*at most 3 steps"
+    ):
         forecast_windows(data, history=3, horizon=1)
     empty = rows({"p": [float("nan")] * 6})
     with pytest.raises(JobError, match=r"every window is empty(.|\n)*without a value"):

@@ -98,7 +98,7 @@ def test_without_the_simulator_its_extra_is_named(
     [
         ("colums = 3\n", "colums: Extra inputs are not permitted"),
         ("rows = 1\n", "rows: Input should be greater than or equal to 2"),
-        ("hours = 1\ninterval = 7\n", "must be a multiple of `interval`"),
+        ("hours = 1\ninterval = 7\n", "must be a whole number of intervals"),
         ("hours = \n", "is not TOML"),
     ],
 )

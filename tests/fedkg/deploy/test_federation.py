@@ -266,7 +266,7 @@ def test_commands_from_invitation_to_departure(own, capsys):
     assert (doctor.code, "no connection to the server" in doctor.out) == (1, True)
     assert status.json["server"]["sites"]["graz"]["answers"] == 0
     assert status.json["run"] is None
-    assert "the server was not told" in left.err
+    assert "the server does not know that the site left" in left.err
     assert sorted(path.name for path in site.iterdir()) == ["left", "site.json"]
     assert call(capsys, "site", "run", site).code == 2
     assert call(capsys, "server", "run", own / "linz").code == 2

@@ -180,7 +180,7 @@ def test_commands_run_a_federation_and_a_site_leaves(tmp_path, processes):
     )
 
     assert "remain part of the model" in left.stdout
-    assert "was not told" not in left.stderr
+    assert "does not know that the site left" not in left.stderr
     assert not (tmp_path / "graz" / "state").exists()
     assert processes.all.pop("graz").wait(LONGEST_S) == 0
     wait_until(lambda: "graz has left" in log.read_text())

@@ -172,7 +172,7 @@ def test_a_name_is_not_taken_for_the_beginning_of_another(head: str) -> None:
     assert match_parameters(("layers.2",), ("layers.2.bias", "layers.20.bias")) == (
         "layers.2.bias",
     )
-    with pytest.raises(JobError, match="has this prefix"):
+    with pytest.raises(JobError, match="a name that begins with"):
         TorchModule(build=Alike, sample=(3,), head=("a_",))
 
 

@@ -50,7 +50,7 @@ def test_fedrep_of_a_job_keeps_the_head_of_the_model():
     assert made(
         preset="fedrep", private={"layers": ["layers.0."], "first": 0.25}
     ).local == PrivateFirst(private=("layers.0.",), share=0.25)
-    with pytest.raises(JobError, match="does not define its head"):
+    with pytest.raises(JobError, match="does not know the last layers"):
         build_algorithm("x", Algorithm.model_validate({"private": {}}), Scoring(), object())
 
 
@@ -135,7 +135,7 @@ def test_settings_of_an_algorithm_can_be_compared():
             {"preset": "local_only", "exchange": "models"},
             "local_only is FedAvg with `exchange: none`",
         ),
-        ({"server": {"adam": {}, "yogi": {}}}, "must be one of add, adam, yogi, adagrad"),
+        ({"server": {"adam": {}, "yogi": {}}}, "must be exactly one of add, adam, yogi, adagrad"),
         ({"server": "adamm"}, "did you mean `adam`?"),
         ({"server": {"adam": {"rate": 0}}}, "above 0"),
         ({"grouping": {"ifca": {"models": 1}}}, "at least 2"),

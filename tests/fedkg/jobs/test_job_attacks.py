@@ -55,7 +55,7 @@ def test_attackers_by_name_and_no_baseline_under_attack(job_fields: dict[str, An
     ("changes", "said"),
     [
         ({"sites": ["nowhere"]}, "unknown site"),
-        ({"sites": ["linz"], "share": 0.4}, "give either `share` or `sites`"),
+        ({"sites": ["linz"], "share": 0.4}, "`share` and `sites` exclude each other"),
         ({"kind": "loud"}, "loud"),
         ({"share": 2}, "share"),
         ({"first_round": 0}, "first_round"),

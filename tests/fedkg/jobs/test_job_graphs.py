@@ -137,5 +137,5 @@ def test_a_graph_that_knows_no_column_is_rejected(job_fields, tmp_path):
 
 def test_only_tabnet_reads_a_graph(job_fields):
     fields = {**of_table(job_fields, None), "model": {"kind": "mlp", "graph": True}}
-    with pytest.raises(JobError, match="`graph`: `mlp` has"):
+    with pytest.raises(JobError, match="`graph` does not apply to `mlp`, which has"):
         parse_job(fields, name="j", base=Path())

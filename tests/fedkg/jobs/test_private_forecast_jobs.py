@@ -126,7 +126,7 @@ def test_what_cannot_be_mined_privately_is_rejected_before_there_is_a_folder(rul
 
 
 def test_mining_that_leaves_the_training_nothing_is_rejected():
-    with pytest.raises(ValueError, match="must be below `epsilon`, which training shares"):
+    with pytest.raises(ValueError, match="must be below `epsilon`, the budget of mining and"):
         Privacy(unit="example", epsilon=2.0, mined={"epsilon": 2.0})
     with pytest.raises(ValueError, match="requires `unit: example`"):
         Privacy(unit="client", epsilon=2.0, mined={"epsilon": 1.0})

@@ -121,7 +121,7 @@ def test_a_missing_column_is_named_with_the_nearest(job_fields, tmp_path):
         ({"path": "none.csv"}, r"none\.csv"),
         ({"split": "column"}, "no column `site`"),
         ({"categories": ["Product ID"]}, "different texts"),
-        ({"test": 0.0001}, "data.test: it gets no rows"),
+        ({"test": 0.0001}, "data.test: this share gets no rows"),
         ({"rows": 40}, "after the split"),
     ],
 )

@@ -277,11 +277,11 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ({"data": {"set": None, "size": None, "split": "classes"}}, "requires a data set"),
         (
             {"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}},
-            "belongs to `gaps: interpolate`",
+            "`longest` requires `gaps: interpolate`",
         ),
         ({"data": {"clients": 3}}, "`split: sites`"),
         ({"model": {"kind": "gru", "hidden": [3, 4]}}, "must be one width"),
-        ({"model": {"kind": "softmax", "hidden": 3}}, "`softmax` has no size fields"),
+        ({"model": {"kind": "softmax", "hidden": 3}}, "does not apply to `softmax`"),
         ({"model": {"kind": "module"}}, "require each other"),
         ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "complements"),
         ({"model": {"kind": "mlp", "name": "gru"}}, "are synonyms"),
@@ -484,7 +484,7 @@ def test_tables_of_sites_are_read_as_they_are():
     job = Job.model_validate(
         {"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}}
     )
-    with pytest.raises(JobError, match=r"data\.dates does not apply to the tables of single sites"):
+    with pytest.raises(JobError, match=r"data\.dates does not apply to tables that `sites` names"):
         expand_trials(job)
 
 
@@ -499,7 +499,7 @@ def test_marked_layers_are_those_that_a_site_may_keep():
     assert head_parameters(Model(shared=("layers.0.",)), model) == tuple(
         name for name in names if not name.startswith("layers.0.")
     )
-    with pytest.raises(JobError, match="has this prefix"):
+    with pytest.raises(JobError, match="a name that begins with"):
         head_parameters(Model(private=("layers.7.",)), model)
 
 

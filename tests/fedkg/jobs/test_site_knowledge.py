@@ -373,11 +373,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "output": ({"rules": OWN.replace("of grade", "of mark").replace("label  grade", "label mark")},
                "another output"),
-    "column": ({"rules": OWN.replace("flow", "fluss")}, "no feature"),
+    "column": ({"rules": OWN.replace("flow", "fluss")}, "not a feature"),
     "missing": ({"lookup": None}, "cannot read"),
     "width": ({"features": '["heat", "flow"]'}, "does not accept 2 features"),
     "unknown": ({"features": '["heet"]'}, "features that the data does not have"),
-    "train": ({"train": "linear_regression"}, "does not fit the task classes"),
+    "train": ({"train": "linear_regression"}, "cannot predict this target (classes)"),
 }  # fmt: skip
 
 

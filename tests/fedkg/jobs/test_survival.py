@@ -145,7 +145,10 @@ def test_features_can_stay_in_their_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"privacy": {"unit": "example", "noise": 1.0}}, "privacy.unit: example: not for survival"),
+        (
+            {"privacy": {"unit": "example", "noise": 1.0}},
+            "privacy.unit: example does not apply to survival",
+        ),
         ({"model": {"kind": "softmax", "inject": {}}}, "model.inject"),
         ({"simulation": {"attacks": {"kind": "flipped_labels", "share": 0.2}}}, "no opposite"),
     ],

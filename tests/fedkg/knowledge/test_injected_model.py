@@ -192,13 +192,13 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
             PredictionKnowledge(pack, "quality", x=layout, bins=4),
             RangeKnowledge(pack, "grade", x=layout),
         )
-    with pytest.raises(KnowledgeError, match=r"0 \.\. 1"):
+    with pytest.raises(KnowledgeError, match="from 0 to 1"):
         inject(net(), range=by_sign, trust=1.5)
     with pytest.raises(KnowledgeError, match="nothing to inject"):
         inject(net())
     with pytest.raises(LayoutError, match="one logit for each class"):
         inject(nn.Linear(3, 7).double(), range=by_sign)(batch()[0])
-    with pytest.raises(LayoutError, match="a prediction is not one of the classes"):
+    with pytest.raises(LayoutError, match="a number that is not the position of a class"):
         inject(net(), prediction=lambda x: torch.full((len(x),), 9))(batch()[0])
 
 
@@ -278,7 +278,7 @@ def test_the_papers_operators() -> None:
     assert max_pool(square, 2).tolist() == [[[6.0, 8.0], [14.0, 16.0]]]
     with pytest.raises(LayoutError, match="divisible by 3"):
         max_pool(square, 3)
-    with pytest.raises(LayoutError, match="no feature 3"):
+    with pytest.raises(LayoutError, match="reads feature 3"):
         select(torch.tensor([7, 8, 9]), [3])
 
 

@@ -123,7 +123,7 @@ def test_prediction_and_range_exchanged() -> None:
         r"  help: .*exchanged\?",
     ):
         inject(nn.Linear(1, 3), prediction=above_zero, range=above_zero)(X)
-    with pytest.raises(LayoutError, match=r"received: list\n  help: a bool tensor"):
+    with pytest.raises(LayoutError, match=r"received: list\n  help: pass a bool tensor"):
         inject(nn.Linear(1, 3), range=listed)(X)
 
 

@@ -224,7 +224,7 @@ def test_the_tightness_metric_is_not_defined_for_numbers_over_time() -> None:
     pack = compile_rules()
     [inference] = [one for one in pack.manifest.inferences if one.name == "mean"]
     values = torch.tensor([[0.0, 10.0]], dtype=torch.float64)
-    with pytest.raises(KnowledgeError, match="`mean` has earlier values or numbers over time"):
+    with pytest.raises(KnowledgeError, match="`mean` reads earlier values or numbers over time"):
         tightness(pack, inference, values, torch.rand(3, STEPS, 1), layout=LAYOUT)
 
 

@@ -167,16 +167,18 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
         mine(pack, inference, traces, layout=LAYOUT, fixed={"first": 4})
     for wrong in (4.5, -1, math.nan):
         with pytest.raises(
-            KnowledgeError, match=r"`begin` of .* cannot be fixed\n  expected: a number of steps"
+            KnowledgeError, match=r"`begin` of .* cannot be fixed .*\n  expected: a number of steps"
         ):
             mine(pack, inference, traces, layout=LAYOUT, fixed={"begin": wrong})
-    with pytest.raises(KnowledgeError, match=r"expected: \[4, 4\]\n  received: \[1, 4\]"):
+    with pytest.raises(
+        KnowledgeError, match=r"expected: shape \[4, 4\]\n  received: shape \[1, 4\]"
+    ):
         satisfied_traces(pack, inference, mined.values[:1], traces, layout=LAYOUT)
 
 
 def test_what_cannot_be_enumerated_is_rejected(pack: fedkg.Pack, traces: Tensor) -> None:
     dice = torch.Generator().manual_seed(0)
-    with pytest.raises(KnowledgeError, match="not private"):
+    with pytest.raises(KnowledgeError, match="cannot be private"):
         mine_properties(
             pack,
             traces,

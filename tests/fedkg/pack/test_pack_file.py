@@ -284,7 +284,7 @@ def test_tensors_that_are_none_are_rejected(body: bytes) -> None:
 )
 def test_banks_that_point_at_nothing_are_refused(field: str, array: np.ndarray) -> None:
     bank = replace(guarded(1.0).banks[0], **{field: array})
-    with pytest.raises(PackError, match="compile it again"):
+    with pytest.raises(PackError, match="compile the rules again"):
         read_pack(pack_of([bank]).to_bytes())
 
 

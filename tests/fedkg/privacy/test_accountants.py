@@ -180,7 +180,7 @@ def test_more_sums_cost_more() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: epsilon_of((), 1e-5, "gdp"), "unknown accountant"),
+        (lambda: epsilon_of((), 1e-5, "gdp"), "`accountant` has an unknown value"),
         (lambda: epsilon_of((), 0.0), "delta must be a probability"),
         (
             lambda: Gaussian(what="x", noise=1.0, rate=0.0, releases=1),

@@ -81,7 +81,7 @@ def test_the_noise_makes_up_for_rounding():
     largest = sensitivity + step * math.sqrt(numbers)
 
     assert DEVIATION * step / largest == pytest.approx(noise, rel=1e-12)
-    with pytest.raises(JobError, match="grid of system noise is too coarse"):
+    with pytest.raises(JobError, match="noise is too large for this many parameters"):
         grid_of(1000.0, 0.3, 10**8)
 
 

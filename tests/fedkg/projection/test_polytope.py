@@ -291,13 +291,15 @@ def test_polytopes_that_make_no_sense_are_rejected() -> None:
         project_polytope(x[:, :5], rows, ends)
     with pytest.raises(SetError, match="both parts"):
         project_polytope(x, rows, ends, rows)
-    with pytest.raises(SetError, match="ends must be numbers"):
+    with pytest.raises(SetError, match="bounds of a polytope must be numbers"):
         project_polytope(x, rows, ends * torch.nan)
     for number in (torch.nan, torch.inf, 1e200):
         broken = rows.clone()
         broken[1, 1] = number
         for each in (broken, broken.expand(3, -1, -1)):
-            with pytest.raises(SetError, match="rows and their lengths must be finite"):
+            with pytest.raises(
+                SetError, match="rows of a polytope and their lengths must be finite"
+            ):
                 project_polytope(x, each, ends)
 
 

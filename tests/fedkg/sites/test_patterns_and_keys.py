@@ -252,7 +252,7 @@ WRONG_KEYS = {
     ),
     "different numbers of columns": (
         KEYS % ("[M, N]", "b.csv", "m"),
-        ("a foreign key of 2 columns refers to 1",),
+        ("a foreign key has 2 columns and refers to 1 columns",),
     ),
     "a schema": (
         KEYS.replace("resource: %s", "schemaReference: s") % ("M", "m"),

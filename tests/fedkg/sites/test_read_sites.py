@@ -382,7 +382,7 @@ WRONG_COLUMNS = [
     ("{name: pressure, titles: Drück}", "a.csv: no column `Drück`", "did you mean `Druck`?"),
     (
         "{name: pressure, titles: [Druck, x]}",
-        "a.csv: row 1: several columns are titles of `pressure`",
+        "a.csv: row 1: several headers are titles of column `pressure`",
         "received: `Druck`, `x`",
     ),
     ("{name: pressure, titles: y}", "a.csv: row 1: column `y` occurs more than once", "`y (2)`"),

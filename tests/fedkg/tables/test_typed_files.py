@@ -46,7 +46,7 @@ def test_parquet_with_lists_in_a_column_is_rejected(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"a": [[1, 2], [3]]}), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="column `a` holds list"):
+    with pytest.raises(TableError, match="column `a` contains list"):
         read_table(tmp_path / "t.parquet")
 
 

@@ -53,7 +53,8 @@ def test_an_argument_other_than_a_tensor_is_an_error(pack: fedkg.Pack, teacher: 
             ):
                 ask(given)
     with pytest.raises(
-        SetError, match=r"clients do not fit the traces\n  expected: int64 \[1\]\n  received: list"
+        SetError,
+        match=r"client= must give .* each trace\n  expected: int64 \[1\]\n  received: list",
     ):
         teacher.nearest(FORECAST, [0])  # type: ignore[arg-type]
     with pytest.raises(

@@ -175,9 +175,9 @@ def test_a_custom_table(tmp_path: Path) -> None:
         (("lags: choose", "lag: 2"), JobError, "`learning.lag`"),
         (("states: 1", "states: 1\nlags: 2"), JobError, "it belongs to `learning.lags`"),
         (("N2]", "N3]"), TableError, "no column `N3`, which client turbine measures"),
-        ((", turbine: [P7, N2]", ""), JobError, "`clients` names boiler alone"),
+        ((", turbine: [P7, N2]", ""), JobError, "`clients` names only one client, boiler"),
         (("kind: causes", "kind: cause"), JobError, "unknown `kind` 'cause'"),
-        (("N2]", "P1]"), JobError, "already belongs to boiler"),
+        (("N2]", "P1]"), JobError, "already belongs to client boiler"),
         (
             ("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""),
             JobError,
@@ -216,7 +216,7 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
     ("rows", "said"),
     [
         (0, "10 or more"),
-        (11, "0.8 of 11 steps are 8 training steps"),
+        (11, "0.8 of 11 steps gives 8 training steps"),
         (13, "too few steps to choose among 5 lags"),
     ],
 )

@@ -67,8 +67,8 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
         (("station 2", "station 200"), "has no column `station 200`"),
         (("set: traffic", "set: trafic"), "did you mean `traffic`"),
         (("set: traffic", "set: mnist"), "is not a series"),
-        (("gaps: 24", "gaps: 0, runs: []"), "no part with"),
-        ((", b: [station 2]", ""), "names a alone"),
+        (("gaps: 24", "gaps: 0, runs: []"), "consecutive steps are free of gaps"),
+        ((", b: [station 2]", ""), "names only one client, a"),
         (("set: traffic, ", ""), "`data.runs` and `data.size` require a data set"),
     ],
 )
@@ -76,7 +76,7 @@ def test_what_a_set_does_not_have_is_reported(
     change: tuple[str, str], said: str, tmp_path: Path
 ) -> None:
     text = ROAD.replace(*change)
-    if "no part with" in said:
+    if "consecutive steps are free of gaps" in said:
         text = text.replace("size: 400", "size: 9")
     with pytest.raises(JobError) as told:
         read_measurements(read_causes_job(_job(tmp_path, text)))

@@ -253,7 +253,7 @@ WRONG = {
     ),
     "a single site": (
         edit("job.yaml", ("states: 1", "states: 1\nclients: [graz]")),
-        ("`clients` names graz alone", "two or more"),
+        ("`clients` names only one client, graz", "two or more"),
     ),
     "a signal of texts": (
         edit("job.yaml", ("states: 1", "states: 1\nclients: {graz: [note], ohio: [temp]}")),
