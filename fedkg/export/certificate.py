@@ -76,17 +76,22 @@ def random_inputs(model: GraphModel, columns: Sequence[Column]) -> Array:
         step = (high - low) / STEPS
         drawn[::2] = low + np.round((drawn[::2] - low) / step) * step if step else low
         found[:, place] = drawn
-    for places in _one_hot_groups(model):
-        found[:, places] = np.eye(len(places))[random.integers(0, len(places), count)]
+    for places in _one_hot_groups(model, columns):
+        chosen = random.integers(0, len(places) + 1, count)  # the last: a text without a feature
+        found[:, places] = np.eye(len(places) + 1)[chosen, :-1]
     return found.reshape(INPUTS, model.steps, -1) if model.steps else found
 
 
-def _one_hot_groups(model: GraphModel) -> list[list[int]]:
-    """The positions of the 0/1 features of each category; they are not scaled."""
+def _one_hot_groups(model: GraphModel, columns: Sequence[Column]) -> list[list[int]]:
+    """The positions of the 0/1 features of each category: one of the rules, or one that is not
+    scaled.
+    """
+    known = {name for one in columns if one.vocabulary for name in (one.name, one.source)}
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(model.names):
         header, equals, _ = name.partition("=")
-        if equals and float(model.mean[place]) == 0.0 and float(model.std[place]) == 1.0:
+        plain = float(model.mean[place]) == 0.0 and float(model.std[place]) == 1.0
+        if equals and (plain or header in known):
             groups.setdefault(header, []).append(place)
     return list(groups.values())
 

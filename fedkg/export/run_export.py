@@ -146,8 +146,9 @@ def _enforced_rules(trial: Trial) -> tuple[tuple[str, ...], ConstraintModule | N
         return model.rules.names, None
     if trial.config.job.training.projection and rules.rows is not None:
         free = rules.rows.not_projected
-        names = (one.name for one in rules.pack.manifest.rules if one.output)
-        return tuple(name for name in names if name not in free), rules.rows
+        records = [one for one in rules.pack.manifest.rules if one.output]
+        names = tuple(one.name for one in records if one.hard or one.name not in free)
+        return names, rules.rows
     return ((), None) if rules.hard is None else (rules.hard.names, rules.hard.module)
 
 

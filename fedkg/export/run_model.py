@@ -61,13 +61,27 @@ class InFloat64:
         return self.model.apply(params, x.to(self.dtype), noise).double()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorTrust:
+    """A trust as a tensor: the ONNX exporter writes Python numbers in float32, and an answer mixed
+    with rounded shares could leave its range.
+    """
+
+    share: float
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The trust of rows [..., F], [...]."""
+        return rows.new_tensor(self.share).expand(rows.shape[:-1])
+
+
 def unwrap_model(model: Model, dtype: torch.dtype) -> tuple[Model, ForecastTeacher | None]:
     """A model of a trial with knowledge around it in float64, but without projections; and the
     teacher of the hard rules about its forecasts.
     """
     teacher: ForecastTeacher | None = None
     if isinstance(model, HardForecasts):
-        model, teacher = model.model, model.rules
+        teacher = model.rules
+        model = model.model
     if isinstance(model, Projected):
         model = model.model
     if isinstance(model, Laid):
@@ -78,7 +92,10 @@ def unwrap_model(model: Model, dtype: torch.dtype) -> tuple[Model, ForecastTeach
         inner = InFloat64(model=narrow.model, dtype=dtype)
         return replace(model, model=replace(narrow, model=inner)), teacher
     if isinstance(model, Bounded | BoundedChance):
-        return replace(model, model=InFloat64(model=model.model, dtype=dtype)), teacher
+        model = replace(model, model=InFloat64(model=model.model, dtype=dtype))
+        if isinstance(model, Bounded) and isinstance(model.trust, float):
+            return replace(model, trust=TensorTrust(share=model.trust)), teacher
+        return model, teacher
     return InFloat64(model=model, dtype=dtype), teacher
 
 

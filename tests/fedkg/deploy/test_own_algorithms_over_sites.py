@@ -17,6 +17,7 @@ from test_code_over_sites import write_job
 from warm_processes import CONTEXT
 
 from fedkg.deploy.federation_folders import create_federation, join_federation
+from fedkg.deploy.flower.simulation_folder import create_simulation
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.site_process import is_served, serve
@@ -188,6 +189,12 @@ def test_an_own_algorithm_that_pools_rows_is_rejected(tmp_path):
     job = write_own_job(tmp_path, compare={}, algorithm="own/sneaky.py:pooling")
     with pytest.raises(JobError, match="pools the rows"):
         create_federation(job, tmp_path / "server", sites=SITES, trust_code=True)
+    assert not (tmp_path / "server").exists()
+
+
+def test_a_simulation_of_own_code_is_rejected(tmp_path):
+    with pytest.raises(JobError, match="contains no Python code"):
+        create_simulation(write_own_job(tmp_path), tmp_path / "server")
     assert not (tmp_path / "server").exists()
 
 

@@ -97,17 +97,16 @@ def reopen(folder: Path) -> tuple[Trial, Params]:
 def network(trial: Trial, params: Params, inputs: np.ndarray) -> np.ndarray:
     """The outputs of the run's perceptron for rows in source units, with two NumPy products."""
     scaling = trial.samples.scaled.inputs
-    weights = [value.double().numpy() for value in params.values()]
-    first, first_bias, second, second_bias = (*(w for w in weights[:2]), *(w for w in weights[2:]))
+    weights = {name: value.double().numpy() for name, value in params.items()}
     x = (inputs - scaling.mean) / scaling.std
-    hidden = np.maximum(x @ first.T + first_bias, 0)
-    found: np.ndarray = hidden @ second.T + second_bias
+    hidden = np.maximum(x @ weights["layers.0.weight"].T + weights["layers.0.bias"], 0)
+    found: np.ndarray = hidden @ weights["layers.1.weight"].T + weights["layers.1.bias"]
     return found
 
 
 def random_rows() -> np.ndarray:
-    """Rows of heat, flow, and whether the line is B; every second one meets thresholds."""
-    rows = np.random.default_rng(5).uniform(0, [100, 10, 1], (COUNT, 3))
+    """Rows of flow, heat, and whether the line is B; every second one meets thresholds."""
+    rows = np.random.default_rng(5).uniform(0, [10, 100, 1], (COUNT, 3))
     rows[::2] = rows[::2].round()
     rows[:, 2] = np.arange(COUNT) % 3 == 0
     return rows
@@ -133,16 +132,17 @@ predict knowledge guess of grade
 def test_classes_satisfy_hard_rules_about_rows_and_categories(tmp_path, cli):
     write_job(tmp_path, GRADES.format(hard="hard"), "grade")
     certificate = export(cli, tmp_path)
-    assert [one["name"] for one in certificate["inputs"]] == ["heat", "flow", "line=B"]
+    assert [one["name"] for one in certificate["inputs"]] == ["flow", "heat", "line=B"]
     assert [one["name"] for one in certificate["outputs"]] == ["A", "B", "C"]
     rows = random_rows()
-    lined = (rows[:, 0] > 60) & (rows[:, 2] == 1)
+    heat = rows[:, 1]
+    lined = (heat > 60) & (rows[:, 2] == 1)
     answers = run_file(tmp_path, rows)
-    assert (answers[rows[:, 0] < 20][:, 1:] == 0).all()
+    assert (answers[heat < 20][:, 1:] == 0).all()
     assert (answers[lined][:, 2] == 0).all()
     trial, params = reopen(tmp_path)
     weights = np.exp(network(trial, params, rows))
-    weights[rows[:, 0] < 20, 1:] = 0
+    weights[heat < 20, 1:] = 0
     weights[lined, 2] = 0
     wanted = weights / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(answers, wanted, atol=1e-5)
@@ -169,14 +169,14 @@ def test_private_knowledge_about_classes_is_part_of_the_file_of_its_site(tmp_pat
     trial, params = reopen(tmp_path)
     chances = np.exp(network(trial, params, rows))
     wanted = np.empty_like(chances)
-    for row, (heat, flow, _) in enumerate(rows):
+    for row, (flow, heat, _) in enumerate(rows):
         allowed = np.array([heat <= 70, True, True])
         own = np.where(allowed, chances[row], 0)
         own /= own.sum()
         said = 2 if flow > 5 and heat > 70 else 1
         wanted[row] = 0.4 * own + 0.6 * (np.arange(3) == said)
     np.testing.assert_allclose(answers, wanted, atol=1e-5)
-    assert (answers[rows[:, 0] > 70][:, 0] == 0).all()
+    assert (answers[rows[:, 1] > 70][:, 0] == 0).all()
     entries = {rule["name"]: rule["status"] for rule in certificate["rules"]}
     assert entries["hot"] == "enforced"
     assert entries["guess"] == "not evaluated"
@@ -208,8 +208,8 @@ def test_numbers_stay_in_the_range_of_knowledge(tmp_path, cli):
     certificate = export(cli, tmp_path, "--site", "north")
     rows = random_rows()[:, :2]
     answers = run_file(tmp_path, rows)[:, 0]
-    hot = rows[:, 0] > 50
-    assert (answers >= 15 * rows[:, 1] - 1e-9)[hot].all()
+    hot = rows[:, 1] > 50
+    assert (answers >= 15 * rows[:, 0] - 1e-9)[hot].all()
     assert (answers <= 320 + 1e-9)[hot].all()
     trial, params = reopen(tmp_path)
     scaling = trial.samples.scaled.outputs
@@ -224,13 +224,36 @@ def test_numbers_stay_in_the_range_of_knowledge(tmp_path, cli):
     weights = np.linalg.solve(design.T @ design + penalty, design.T @ y)
     said = np.column_stack([np.ones(COUNT), (rows - own.mean(0)) / own.std(0)]) @ weights
     for row in range(0, COUNT, 7):
-        heat, flow = rows[row]
+        flow, heat = rows[row]
         low, high = (15 * flow, 320.0) if heat > 50 else (0.0, 400.0)
         kept = min(max(plain[row], low), high)
         wanted = 0.7 * kept + 0.3 * said[row] if low <= said[row] <= high else kept
         assert math.isclose(answers[row], wanted, abs_tol=0.02), (row, heat)
     entries = {rule["name"]: rule["status"] for rule in certificate["rules"]}
     assert entries["usual"] == "enforced"
+
+
+LIMIT = """
+predict knowledge limit of load
+  when heat > 50 degC predict 320 kg
+"""
+
+
+@pytest.mark.slow
+def test_a_prediction_at_the_end_of_a_range_does_not_leave_it(tmp_path, cli):
+    """Shares of a trust that were rounded to float32 would add up to more than 1."""
+    write_job(tmp_path, LOADS + LIMIT, "load", model={"inject": {"trust": 0.7}})
+    export(cli, tmp_path)
+    rows = random_rows()[:, :2]
+    answers = run_file(tmp_path, rows)[:, 0]
+    hot = rows[:, 1] > 50
+    assert answers[hot].max() <= 320 + 1e-9
+    trial, params = reopen(tmp_path)
+    scaling = trial.samples.scaled.outputs
+    plain = network(trial, params, rows)[:, 0] * scaling.std[0] + scaling.mean[0]
+    kept = np.where(hot, np.clip(plain, 15 * rows[:, 0], 320), np.clip(plain, 0, 400))
+    wanted = np.where(hot, 0.3 * kept + 0.7 * 320, kept)
+    np.testing.assert_allclose(answers, wanted, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.slow
