@@ -395,7 +395,13 @@ def join(
       fedkg site join graz.zip --sites sites.yaml --fingerprint 91ab:...
     """
     _require_extra()
-    from fedkg.deploy.federation_folders import KEYS, compute_fingerprint, join_federation
+    from fedkg.deploy.federation_folders import (
+        INVITATION,
+        KEYS,
+        compute_fingerprint,
+        join_federation,
+    )
+    from fedkg.deploy.stated_messages import describe_messages, read_messages
 
     folder, site, signer = join_federation(
         invitation,
@@ -406,6 +412,8 @@ def join(
         accept_rule_changes=accept_rule_changes,
         trust_code=trust_code,
     )
+    for line in describe_messages(read_messages(folder / INVITATION)):
+        print_note(f"sent in each round: {line}")
     key = folder / KEYS / f"{site.name}.pub"
     if not fingerprint:
         print_note(f"note: compare {signer} with what the operator of the server tells you")

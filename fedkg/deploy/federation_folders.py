@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate
 
+    from fedkg.deploy.stated_messages import Stated
     from fedkg.jobs.schema.job import Job
     from fedkg.pack import Pack
 
@@ -62,6 +63,9 @@ RULES = "rules"
 CHANGE, CHANGE_DOCUMENT = "rule-change", "change.json"
 PAUSED, LEFT = "paused", "left"
 """Files of a site folder that mark these states."""
+
+MESSAGES = "messages.json"
+"""File of an invitation with what own algorithms send."""
 
 DEFAULT_ADDRESS = "localhost:9092"
 
@@ -158,6 +162,8 @@ def create_federation(
     with new_federation_folder(folder, job, plan.pack, federation) as partial:
         for file in plan.code:
             shutil.copy(file, partial / file.name)
+        if plan.messages:
+            write_json(partial / MESSAGES, plan.messages)
         keys = partial / KEYS
         keys.mkdir(mode=0o700)
         _create_certificates(keys, host)
@@ -317,9 +323,13 @@ def require_trusted_code(folder: Path, trusted: bool, what: str) -> None:
     """
     code = find_code(folder)
     if code and not trusted:
+        from fedkg.deploy.stated_messages import describe_messages, read_messages
+
+        sent = "".join(f"\n  {line}" for line in describe_messages(read_messages(folder)))
         raise UsageError(
             f"{what} contains Python code that this site would run: "
-            + ", ".join(file.name for file in code),
+            + ", ".join(file.name for file in code)
+            + (f"\nits algorithm sends in each round, as the signer states:{sent}" if sent else ""),
             expected="the consent of the site's operator: the code can read all that you can read",
             help="unzip the invitation and read the code; if you trust it and the operator of the "
             "server, use `fedkg site join --trust-code`",
@@ -457,12 +467,15 @@ def check_site_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What a federation takes from its job: name, sites, rules, and files with Python code."""
+    """What a federation takes from its job: name, sites, rules, files with Python code, and what
+    its own algorithms send.
+    """
 
     name: str
     sites: Sequence[str]
     pack: Pack
     code: Sequence[Path] = ()
+    messages: Stated = field(default_factory=dict)
 
 
 def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
@@ -478,6 +491,7 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
         JobError, FedkgError: the job or its rules are wrong, or sites cannot run it.
     """
     from fedkg.deploy.federation_job_and_pack import reject_pooled_rows
+    from fedkg.deploy.stated_messages import state_messages
     from fedkg.jobs.causes.job_file import is_causes_job
     from fedkg.jobs.code_trust import list_files, require_trust
     from fedkg.jobs.rule_pack import load_rules
@@ -496,8 +510,13 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
     pack, _ = load_rules(found)
     reject_pooled_rows(found, plan_trials(found), pack)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    code = _check_code(job.parent, list_files(found))
     return _Plan(
-        name=found.name, sites=names, pack=pack, code=_check_code(job.parent, list_files(found))
+        name=found.name,
+        sites=names,
+        pack=pack,
+        code=code,
+        messages=state_messages(found, pack, names) if code and names else {},
     )
 
 
@@ -509,11 +528,12 @@ def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
     for file in files:
         if not file.is_file():
             raise JobError(
-                f"model.path: file {file} does not exist", help="paths are relative to the job file"
+                f"the job imports {file}: the file {file.name} does not exist",
+                help="paths are relative to the job file",
             )
         if not file.stem.replace("_", "").isalnum():
             raise JobError(
-                f"model.path: {file.name} is not usable in an invitation",
+                f"the job imports {file.name}, which is not usable in an invitation",
                 expected="letters, digits and _ before .py",
             )
     return files
@@ -593,10 +613,25 @@ def _describe_job(job: Path) -> dict[str, Any]:
                 )
             for name in ("table", "columns"):
                 (site or {}).pop(name, None)
-    model = document.get("model")
-    if isinstance(model, dict) and model.get("path"):
-        model["path"] = Path(model["path"]).name
+    for section in (document.get("model"), *(document.get("algorithms") or {}).values()):
+        if isinstance(section, dict) and section.get("path"):
+            section["path"] = _code_name(section["path"])
+        rule = section.get("aggregate") if isinstance(section, dict) else None
+        if isinstance(rule, dict) and isinstance(rule.get("own"), dict):
+            rule["own"]["path"] = _code_name(rule["own"].get("path"))
+        elif isinstance(section, dict) and isinstance(rule, str):
+            section["aggregate"] = _code_name(rule)
+    document |= {"algorithm": _code_name(document["algorithm"])} if "algorithm" in document else {}
+    compared = document.get("compare")
+    if isinstance(compared, dict) and isinstance(compared.get("algorithm"), list):
+        compared["algorithm"] = [_code_name(one) for one in compared["algorithm"]]
     return cast(dict[str, Any], document)
+
+
+def _code_name(text: Any) -> Any:
+    """The name of code without the folder of its file; other fields unchanged. `Any`: YAML."""
+    is_code = isinstance(text, str) and text.rpartition(":")[0].endswith(".py")
+    return Path(text).name if is_code else text
 
 
 def write_invitation(
@@ -616,7 +651,8 @@ def write_invitation(
         content = Path(scratch)
         shutil.copy(folder / JOB, content / JOB)
         shutil.copy(pack or folder / PACK, content / PACK)
-        for file in find_code(folder):
+        messages = [folder / MESSAGES] if (folder / MESSAGES).is_file() else []
+        for file in (*find_code(folder), *messages):
             shutil.copy(file, content / file.name)
         names = dict.fromkeys(federation.sites, "")  # the keys of other sites stay here
         save_federation(content, replace(federation, sites=names))

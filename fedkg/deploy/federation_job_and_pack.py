@@ -293,11 +293,6 @@ def _find_pooled_rows(
                 "`augment` aligns the series of all sites on one clock",
                 "leave out `augment`; jobs of `kind: causes` find causes between sites",
             )
-        if section.path is not None or section.aggregate.own is not None:
-            yield (
-                f"algorithm {config.algorithm} is code of yours, which an invitation does not have",
-                "an algorithm of fedkg",
-            )
         if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
             yield (
                 "`scoring.at: sites` shows all sites the probe, and rows of sites are not public",

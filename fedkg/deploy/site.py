@@ -34,6 +34,7 @@ from fedkg.deploy.preparation_messages import (
 )
 from fedkg.deploy.proposed_rule_confirmation import find_accepted, find_proposed, receive_rules
 from fedkg.deploy.site_training import SiteTraining
+from fedkg.deploy.stated_messages import read_messages
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
 from fedkg.exclusion_reasons import UNCONFIRMED
@@ -440,7 +441,11 @@ class JoinedSite:
         if name not in self._trials:
             trial = self.build_trial(name)
             folder = self._site.folder / STATE / name
-            self._trials[name] = trial, SiteTraining(deployed_models(trial).work, folder=folder)
+            stated = None
+            if algorithm_section(trial.config.job).path is not None:
+                stated = read_messages(self._site.folder / INVITATION).get(name, ())
+            training = SiteTraining(deployed_models(trial).work, folder=folder, stated=stated)
+            self._trials[name] = trial, training
         return self._trials[name]
 
     def build_trial(self, name: str) -> Trial:

@@ -6,9 +6,10 @@ Letters: G models the server holds, C clients of a stack (here 1).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ from fedkg.deploy.message import Message
 from fedkg.deploy.noisy_release_ledger import NoisyReleases
 from fedkg.deploy.secure_aggregation import SECURE, SecureSite
 from fedkg.deploy.site_state_versions import PrivateRows, is_receipt
+from fedkg.deploy.stated_messages import require_stated
 from fedkg.errors import FederationError, JobError
 from fedkg.federated.client.outgoing_updates import make_outgoing, score_own_models
 from fedkg.federated.client_state_store import ClientRows, FewRows
@@ -86,6 +88,8 @@ class SiteTraining:
         seed: the seed of minibatches, dropout and noise at this site, which must stay the same and
             unknown to the server where noise protects samples from it. None: that of the settings,
             with which the result is that of a local run.
+        stated: what the invitation says that an own algorithm sends in each round; None for
+            algorithms of fedkg. `Any`: JSON.
 
     Attributes:
         name: the client's name.
@@ -95,9 +99,16 @@ class SiteTraining:
     """
 
     def __init__(
-        self, work: Work, *, folder: Path, first: ServerState | None = None, seed: int | None = None
+        self,
+        work: Work,
+        *,
+        folder: Path,
+        first: ServerState | None = None,
+        seed: int | None = None,
+        stated: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         check_beside(work)
+        self._stated = stated
         names = work.problem.clients.names
         here = [place for place in range(len(names)) if place not in work.pool.elsewhere]
         if len(here) != 1:
@@ -163,6 +174,8 @@ class SiteTraining:
                 updates = score_own_models(work, state, updates)
         offer = work.algorithm.start.offer(state, self._client)
         tensors = reply_tensors(work, updates, offer)
+        if self._stated is not None and not work.settings.secure_aggregation:
+            require_stated(self._stated, tensors, self.name)
         fields: dict[str, str] = {}
         unusable = guard.usable(updates).rejected
         if unusable and not guard.usable(replace(updates, client_memory={})).rejected:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fedkg.constraints.binding.layout import InputLayout, OutputLayout, columns
+from fedkg.constraints.binding.layout import InputLayout, OutputLayout, columns, window_names
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import MissingExtra
 from fedkg.knowledge.injected_model import Injected
@@ -33,7 +33,34 @@ LARGEST_BATCH = 2**31
 """Upper limit of the batch size of a graph."""
 
 
-class RawModel(nn.Module):
+class GraphModel(nn.Module):
+    """A model that becomes a file: from float64 inputs in source units to float64 outputs.
+
+    Args:
+        names: of the inputs of a row, or of one step of a window.
+        mean: one number for each name; random inputs are drawn around it.
+        std: one number for each name.
+        steps: of a window; 0 for rows.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self, names: Sequence[str], mean: Sequence[float], std: Sequence[float], steps: int = 0
+    ) -> None:
+        super().__init__()
+        self.names, self.steps = tuple(names), steps
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float64))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float64))
+
+    @property
+    def flat_names(self) -> tuple[str, ...]:
+        """Names of the inputs of a row, or of a flattened window."""
+        return window_names(self.names, self.steps) if self.steps else self.names
+
+
+class RawModel(GraphModel):
     """A model from inputs in source units to outputs in the units of the rules.
 
     The model inside computes in its own dtype; scaling and projection use float64.
@@ -45,8 +72,6 @@ class RawModel(nn.Module):
         rules: the rules whose linear parts the answers satisfy; None for none.
     """
 
-    mean: Tensor
-    std: Tensor
     offset: Tensor
     gain: Tensor
 
@@ -57,8 +82,8 @@ class RawModel(nn.Module):
         y: OutputLayout | None = None,
         rules: ConstraintModule | None = None,
     ) -> None:
-        super().__init__()
-        self.model, self.names = model, x.names
+        super().__init__(x.names, x.mean or (0.0,) * len(x.names), x.std or (1.0,) * len(x.names))
+        self.model = model
         raw = columns(x.names, sure=True)
         # rules read raw inputs: thresholds stay exact
         self.informed = model.with_layout(raw) if isinstance(model, Injected) else None
@@ -68,8 +93,6 @@ class RawModel(nn.Module):
         first = next(iter(model.parameters()), None)
         self.dtype = torch.float32 if first is None else first.dtype
         for name, numbers in (
-            ("mean", x.mean or (0.0,) * len(x.names)),
-            ("std", x.std or (1.0,) * len(x.names)),
             ("offset", [entry.mean for entry in entries]),
             ("gain", [entry.std for entry in entries]),
         ):
@@ -92,11 +115,11 @@ class RawModel(nn.Module):
         return answers * self.gain + self.offset if self.logits else answers
 
 
-def model_bytes(model: RawModel, example: Array, format: Format) -> bytes:
+def model_bytes(model: GraphModel, example: Array, format: Format) -> bytes:
     """The file of a model for any batch size.
 
     Args:
-        example: raw inputs, float64 [B, F].
+        example: raw inputs, float64 [B, F] or windows [B, T, F].
         format: "onnx" or "torch" (`torch.export`).
 
     Raises:
@@ -161,7 +184,7 @@ def _onnx_bytes(program: torch.export.ExportedProgram) -> bytes:
 
 
 def load_graph(body: bytes, format: Format) -> tuple[Callable[[Array], Array], str]:
-    """A function that runs a model file on raw inputs [B, F], and the name of the runtime.
+    """A function that runs a model file on raw inputs, and the name of the runtime.
 
     Raises:
         MissingExtra: onnxruntime is not installed.

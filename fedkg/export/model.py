@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,15 @@ from fedkg.export.certificate import (
     random_inputs,
     run_batches,
 )
-from fedkg.export.graph import MODEL_FILES, Format, RawModel, load_graph, model_bytes
+from fedkg.export.graph import (
+    MODEL_FILES,
+    Array,
+    Format,
+    GraphModel,
+    RawModel,
+    load_graph,
+    model_bytes,
+)
 from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 from fedkg.pack import Column, Pack
@@ -80,16 +88,30 @@ def export_model(
     records = pack.manifest.rules
     free = set() if rules is None else set(rules.not_projected)
     enforced = [record.name for record in records if record.output and record.name not in free]
-    return write_model(raw, folder, pack, rules=rules, enforced=enforced, format=format)
+
+    def certify(inputs: Array, outputs: Array) -> Certified:
+        entries, contradicting = (
+            ([], 0) if rules is None else certify_rules(rules, enforced, raw, inputs, outputs)
+        )
+        if isinstance(model, Injected):
+            entries += certify_knowledge(model, raw, inputs, outputs)
+        return entries, contradicting
+
+    described = _describe_outputs(model, y)
+    return write_model(raw, folder, pack, outputs=described, certify=certify, format=format)
+
+
+Certified = tuple[list[dict[str, Any]], int]
+"""The entries of a certificate, and the number of inputs with contradicting rules. `Any`: JSON."""
 
 
 def write_model(
-    raw: RawModel,
+    raw: GraphModel,
     folder: str | Path,
     pack: Pack,
     *,
-    rules: ConstraintModule | None,
-    enforced: Collection[str],
+    outputs: Sequence[Mapping[str, Any]],
+    certify: Callable[[Array, Array], Certified],
     format: Format,
     run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -99,8 +121,8 @@ def write_model(
         raw: the model.
         folder: see `export_model`.
         pack: the rules that the certificate is about.
-        rules: all rules over the layouts of the model, which the certificate counts.
-        enforced: names of the rules that the model enforces.
+        outputs: describes each output. `Any`: JSON.
+        certify: evaluates rules and knowledge on raw inputs and the outputs of the file.
         format: see `export_model`.
         run: describes the run that the model comes from. `Any`: JSON.
 
@@ -117,16 +139,11 @@ def write_model(
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is a file", expected="the name of a folder")
-    model = raw.eval().model
+    raw.eval()
     inputs = random_inputs(raw, pack.manifest.contract.columns)
     body = model_bytes(raw, inputs[:ROWS], format)
     infer, runtime = load_graph(body, format)
-    outputs = run_batches(infer, inputs)
-    entries, contradicting = (
-        ([], 0) if rules is None else certify_rules(rules, enforced, raw, inputs, outputs)
-    )
-    if isinstance(model, Injected):
-        entries += certify_knowledge(model, raw, inputs, outputs)
+    entries, contradicting = certify(inputs, run_batches(infer, inputs))
     certificate = {
         "model": MODEL_FILES[format],
         "model_sha256": hashlib.sha256(body).hexdigest(),
@@ -134,7 +151,8 @@ def write_model(
         "pack_sha256": pack_digest(pack),
         "run": None if run is None else dict(run),
         "inputs": [_describe_input(name, pack) for name in raw.names],
-        "outputs": _describe_outputs(model, None if rules is None else rules.plan.y),
+        **({"steps": raw.steps} if raw.steps else {}),
+        "outputs": [dict(one) for one in outputs],
         "tolerance": {
             "share": TOLERANCE,
             "of": "the largest number that the rule reads, at least 1; computed in float64",
@@ -156,18 +174,21 @@ def write_model(
     return certificate
 
 
-def require_enforceable(rules: ConstraintModule, names: Collection[str]) -> None:
+def require_enforceable(
+    rules: ConstraintModule, names: Collection[str], free: Collection[str] | None = None
+) -> None:
     """Raise LayoutError if a file cannot enforce a rule.
 
     Args:
         rules: the rules to project onto.
         names: those of them that a projection must enforce whole.
+        free: the rules that a projection does not enforce; None: `not_projected`.
     """
-    free = [name for name in names if name in rules.not_projected]
+    free = [name for name in names if name in (rules.not_projected if free is None else free)]
     if free:
         raise LayoutError(
             f"the hard rule `{free[0]}` cannot be enforced in an exported model",
-            expected="rules that are linear in the outputs of one row",
+            expected="rules that are linear in the outputs of one row, or about its class",
             received=", ".join(free),
             help="remove `hard` from the rule; the certificate then counts its violations",
         )

@@ -1,53 +1,28 @@
-"""Export the model that a site deploys at the end of a run.
-
-Letters: B batch, F features, H outputs.
-"""
+"""Export the model that a site deploys at the end of a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
-from typing_extensions import override
-
+from fedkg.constraints.binding.reads import categories_read
+from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, UsageError
-from fedkg.export.graph import Format, RawModel
-from fedkg.export.model import require_enforceable, write_model
+from fedkg.export.certificate import certify_forecasts, certify_ranges, certify_rules
+from fedkg.export.graph import Array, Format
+from fedkg.export.model import Certified, require_enforceable, write_model
+from fedkg.export.run_model import RunKnowledge, RunModel, RunOutputs, RunRules, one_hot_places
+from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
+from fedkg.jobs.samples.experiment import Experiment
 from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.trial_expansion import TrialConfig
 from fedkg.jobs.trial_training import deployed_models
-from fedkg.models import Model, Params
-
-
-class SiteModel(nn.Module):
-    """A federated model with the parameters of one site: scaled features [B, F] to raw outputs
-    [B, H].
-
-    Args:
-        model: the model of a trial.
-        params: the parameters of the site.
-    """
-
-    def __init__(self, model: Model, params: Params) -> None:
-        super().__init__()
-        self._model = (model,)
-        self._names = tuple(params)
-        self.values = nn.ParameterList(
-            nn.Parameter(value.detach().clone(), requires_grad=False) for value in params.values()
-        )
-
-    @override
-    def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
-        stack = {
-            name: value.unsqueeze(0) for name, value in zip(self._names, self.values, strict=True)
-        }
-        return self._model[0].apply(stack, x.unsqueeze(0))[0]
+from fedkg.models import Params
+from fedkg.pack import Column
 
 
 def export_run(
@@ -105,23 +80,41 @@ def export_run(
             help="choose the site of the model: --site NAME",
         )
     params = models[0 if len(models) == 1 or site is None else names.index(site)]
-    _require_exportable(built)
-    rules, hard = built.rules.rows, built.rules.hard
-    assert rules is not None, "`_require_exportable` checks it"
-    if hard is not None:
-        require_enforceable(hard.module, hard.names)
-    raw = RawModel(
-        SiteModel(built.problem.model, params),
-        rules.plan.x,
-        rules.plan.y,
-        None if hard is None else hard.module,
-    )
+    reason = _why_not_exportable(built)
+    if reason:
+        raise JobError(
+            f"the model of this run cannot be exported: {reason}",
+            expected="a model of tables or windows that predicts numbers, a probability, classes "
+            "or forecasts",
+            help="fedkg.export_model exports PyTorch modules",
+        )
+    enforced, module = _enforced_rules(built)
+    knowledge = _knowledge(experiment, built, site)
+    raw = _run_model(built, params, module, knowledge)
+    if raw.rules is not None:
+        free = None if built.rules.hard is None else built.rules.hard.not_enforced
+        require_enforceable(raw.rules, enforced, free)
+    rules = built.rules
+
+    def certify(inputs: Array, outputs: Array) -> Certified:
+        entries: list[dict[str, Any]] = []
+        contradicting = 0
+        if rules.forecasts is not None:
+            channels = rules.forecasts.module.plan.x.names
+            entries = certify_forecasts(rules.pack, channels, enforced, outputs)
+        elif rules.rows is not None:
+            entries, contradicting = certify_rules(rules.rows, enforced, raw, inputs, outputs)
+        if knowledge is not None:
+            # Hard rules move answers after knowledge does.
+            entries += certify_ranges(knowledge, raw, inputs, outputs, enforced=not enforced)
+        return entries, contradicting
+
     return write_model(
         raw,
         folder,
         built.pack,
-        rules=rules,
-        enforced=() if hard is None else hard.names,
+        outputs=_describe_outputs(built),
+        certify=certify,
         format=format,
         run={"folder": opened.path.name, "trial": config.id, "site": site, "round": state.round},
     )
@@ -138,28 +131,111 @@ def _choose_trial(configs: tuple[TrialConfig, ...], trial: str | None) -> TrialC
     return found[trial]
 
 
-def _require_exportable(trial: Trial) -> None:
-    """Raise JobError for a model with answers that a file cannot contain."""
-    rules, job = trial.rules, trial.config.job
-    if rules.forecasts is not None:
-        names = [one.name for one in rules.pack.manifest.rules if one.hard and one.output]
-        what = f"forecasts move to the nearest trace that satisfies {', '.join(names) or 'rules'}"
-    elif job.model.inject is not None:
-        what = "knowledge (`model.inject`) is not part of the weights of a run"
-    elif job.training.projection:
-        what = "`training.projection` reads codes of categories"
-    elif trial.samples.source.task == "classes":
-        what = "the model predicts classes"
-    elif trial.samples.source.x.ndim != 2:
-        what = "the model reads windows or images"
-    elif job.augment.by != "none":
-        what = "the model reads augmented states"
-    elif rules.rows is None:
-        what = "no rule is about its outputs"
-    else:
-        return
-    raise JobError(
-        f"the model of this run cannot be exported: {what}",
-        expected="a model of numbers or of one probability that reads the rows of a table",
-        help="fedkg.export_model exports PyTorch modules, with `fedkg.inject` too",
+def _why_not_exportable(trial: Trial) -> str:
+    """Why a file cannot contain the answers of a model; "" if it can."""
+    data, job = trial.samples.source, trial.config.job
+    if data.task == "survival":
+        return "it predicts the risk of a survival model, which no rule and no knowledge bounds"
+    if data.x.ndim == 4:
+        return "it reads images, and rules and knowledge read named columns"
+    if job.augment.by != "none":
+        return "it reads augmented states (`augment`), which a filter computes from earlier rows"
+    if trial.rules.module is None and job.model.inject is None:
+        return "no rule is about its outputs, and it has no knowledge (`model.inject`)"
+    return ""
+
+
+def _enforced_rules(trial: Trial) -> tuple[tuple[str, ...], ConstraintModule | None]:
+    """Names of the rules that the answers of a trial satisfy, and the module that enforces them on
+    rows.
+    """
+    rules, model = trial.rules, trial.problem.model
+    if isinstance(model, HardForecasts):
+        return model.rules.names, None
+    if trial.config.job.training.projection and rules.rows is not None:
+        free = rules.rows.not_projected
+        records = [one for one in rules.pack.manifest.rules if one.output]
+        names = tuple(one.name for one in records if one.hard or one.name not in free)
+        return names, rules.rows
+    return ((), None) if rules.hard is None else (rules.hard.names, rules.hard.module)
+
+
+def _run_model(
+    trial: Trial, params: Params, module: ConstraintModule | None, knowledge: RunKnowledge | None
+) -> RunModel:
+    """The graph of the model of a site."""
+    data, scaled, model = trial.samples.source, trial.samples.scaled, trial.problem.model
+    window = trial.config.job.data.window
+    codes: list[Column] = []
+    if module is not None:
+        codes = [
+            column
+            for column in categories_read(module.pack)
+            if column.source in trial.rules.codes
+            and not one_hot_places(column, scaled.inputs.names)
+        ]
+    return RunModel(
+        model,
+        params,
+        scaled.inputs,
+        steps=data.x.shape[1] if data.x.ndim == 3 else 0,
+        codes=codes,
+        outputs=RunOutputs(
+            task=data.task, scaling=scaled.outputs, steps=0 if window is None else window.horizon
+        ),
+        knowledge=knowledge,
+        rules=RunRules(
+            module=module,
+            classes=len(data.classes) if data.task == "classes" else 0,
+            teacher=model.rules if isinstance(model, HardForecasts) else None,
+        ),
     )
+
+
+def _knowledge(experiment: Experiment, trial: Trial, site: str | None) -> RunKnowledge | None:
+    """The knowledge that the model of a site contains; None if it injects none.
+
+    Raises:
+        UsageError: sites have their own knowledge, and no site was chosen.
+        JobError: the knowledge of the site is a lookup table or a network.
+    """
+    form = trial.form
+    if trial.config.job.model.inject is None or form is None:
+        return None
+    common = (trial.pack,) if form.select(trial.pack) else ()
+    if not experiment.site_knowledge:
+        return RunKnowledge(form=form, sources=common)
+    names = list(trial.problem.clients.names)
+    if site is None:
+        raise UsageError(
+            "sites of this run have knowledge of their own, which becomes part of the file",
+            expected=f"--site with one of {', '.join(names[:20])}",
+        )
+    known, place = experiment.site_knowledge.get(site), names.index(site) + 1
+    if known is None:
+        return RunKnowledge(form=form, sources=common, place=place)
+    if known.sources:
+        raise JobError(
+            f"an exported model cannot contain {known.place}",
+            expected="rules, a decision table, or a predictor that the site trains",
+            received="a lookup table, or a model in ONNX or safetensors",
+        )
+    own = experiment.site_predictor(trial.config, site) if "predict" in form.kinds else None
+    predictor = () if own is None else (own,)
+    return RunKnowledge(form=form, sources=(*known.packs, *predictor, *common), place=place)
+
+
+def _describe_outputs(trial: Trial) -> list[dict[str, Any]]:
+    """Names and meanings of the outputs. `Any`: JSON."""
+    data, scaling = trial.samples.source, trial.samples.scaled.outputs
+    match data.task:
+        case "detection":
+            return [{"name": trial.output, "meaning": "probability"}]
+        case "classes":
+            return [{"name": name, "meaning": "probability"} for name in data.classes]
+        case "forecast":
+            assert scaling is not None, "numbers are scaled"
+            window = trial.config.job.data.window
+            steps = 0 if window is None else window.horizon
+            return [{"name": n, "meaning": "value", "steps": steps} for n in scaling.names]
+    return [{"name": trial.output, "meaning": "value"}]

@@ -68,25 +68,31 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
 
 
 def list_files(job: Job) -> tuple[Path, ...]:
-    """The Python file that a job imports, for other computers: none or one.
+    """The Python files that a job imports, for other computers.
 
     Raises:
-        JobError: the job names a module of an installed package, which other computers may lack, or
-            compares several modules.
+        JobError: the job names a module of an installed package, which other computers may lack,
+            compares several modules, or names two files that have the same name.
     """
     if FIELD in job.compare or (job.corrupt is not None and FIELD in job.corrupt.compare):
         raise JobError(
             f"compare.{FIELD}: training at sites uses one Python module for all trials",
             help=f"set `{FIELD}` and compare `model.options`, or start one run for each module",
         )
-    found = []
+    found: dict[str, Path] = {}
     for text in list_imports(job):
         place, _, _ = text.rpartition(":")
         if not place.endswith(".py"):
             raise JobError(
-                f"{FIELD}: {text} names an installed package, which sites may not have",
+                f"{text} names an installed package, which sites may not have",
                 expected="a file, such as net.py:Net",
-                help="copy what the model needs into one file next to the job",
+                help="copy what it needs into one file next to the job",
             )
-        found.append(Path(place))
-    return tuple(found)
+        file = Path(place)
+        if found.setdefault(file.name, file) != file:
+            raise JobError(
+                f"the job imports two files with the name {file.name}",
+                received=f"{found[file.name]}, {file}",
+                help="rename one: an invitation contains them in one folder",
+            )
+    return tuple(found.values())

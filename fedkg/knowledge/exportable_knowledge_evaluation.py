@@ -75,6 +75,22 @@ def allowed_in_graph(
                 )
                 allowed = allowed & (~holds.any(1, keepdim=True) | mask)
         return allowed
+    edges, slack = torch.from_numpy(ends), bin_slack(ends)
+    low, high = (end.unsqueeze(1) for end in interval_in_graph(models, on))
+    meets = (low + slack < edges[1:]) & (high + slack >= edges[:-1])
+    last = (low <= edges[-1]) & (high >= edges[-2])
+    return torch.cat([meets[:, :-1], meets[:, -1:] | last], 1) & (low <= high)
+
+
+def interval_in_graph(
+    models: Sequence[KnowledgeModel], on: GraphConditions
+) -> tuple[Tensor, Tensor]:
+    """The lower and upper bound, [N] each, that range models of one number allow; infinite without
+    a bound.
+
+    Arguments and errors as in `allowed_in_graph`.
+    """
+    samples = on.holds.shape[0]
     low, high = (
         on.numbers.new_full((samples,), -math.inf),
         on.numbers.new_full((samples,), math.inf),
@@ -90,17 +106,26 @@ def allowed_in_graph(
                 low = torch.maximum(low, _limit(clause, clause.low, holds, -math.inf, on).amax(1))
             if clause.high is not None:
                 high = torch.minimum(high, _limit(clause, clause.high, holds, math.inf, on).amin(1))
-    edges, slack = torch.from_numpy(ends), bin_slack(ends)
-    low, high = low.unsqueeze(1), high.unsqueeze(1)
-    meets = (low + slack < edges[1:]) & (high + slack >= edges[:-1])
-    last = (low <= edges[-1]) & (high >= edges[-2])
-    return torch.cat([meets[:, :-1], meets[:, -1:] | last], 1) & (low <= high)
+    return low, high
 
 
 def predicted_in_graph(
     models: Sequence[KnowledgeModel], ends: Float | None, on: GraphConditions
 ) -> Tensor:
     """The class or bin that prediction models predict, int64 [N]; `NOTHING` for none.
+
+    Arguments and errors as in `allowed_in_graph`.
+    """
+    found = prediction_in_graph(models, on)
+    if ends is not None:
+        place = (found.unsqueeze(1) + bin_slack(ends) >= torch.from_numpy(ends)).sum(1) - 1
+        place = place.clamp(0, len(ends) - 2)
+        return torch.where(found.isnan(), NOTHING, place)
+    return torch.where(found.isnan(), NOTHING, found.nan_to_num().to(torch.int64))
+
+
+def prediction_in_graph(models: Sequence[KnowledgeModel], on: GraphConditions) -> Tensor:
+    """The position of the class, or the number, that prediction models predict, [N]; NaN for none.
 
     Arguments and errors as in `allowed_in_graph`.
     """
@@ -120,11 +145,7 @@ def predicted_in_graph(
                 own = torch.where(undecided & holds[:, row], said, own)
                 undecided = undecided & ~(holds[:, row] | unknown[:, row])
         found = torch.where(found.isnan(), own, found)
-    if ends is not None:
-        place = (found.unsqueeze(1) + bin_slack(ends) >= torch.from_numpy(ends)).sum(1) - 1
-        place = place.clamp(0, len(ends) - 2)
-        return torch.where(found.isnan(), NOTHING, place)
-    return torch.where(found.isnan(), NOTHING, found.nan_to_num().to(torch.int64))
+    return found
 
 
 def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:

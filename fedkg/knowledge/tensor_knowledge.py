@@ -69,7 +69,7 @@ class _KnowledgeOnTensors(nn.Module):
             )
         self.classes = self.models[0].classes
         self.ends = _ends(self.models[0], bins)
-        self._conditions = _Conditions(pack, self.models, x)
+        self._conditions = KnowledgeConditions(pack, self.models, x)
 
     @property
     def count(self) -> int:
@@ -193,8 +193,17 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
     return bin_edges(model.span, bins)
 
 
-class _Conditions(nn.Module):
-    """All banks that some knowledge models read, in one module of rules over inputs."""
+class KnowledgeConditions(nn.Module):
+    """All banks that some knowledge models read, in one module of rules over inputs.
+
+    Args:
+        pack: the pack of the models.
+        models: the models.
+        x: names and scaling of the features of a batch.
+
+    Raises:
+        LayoutError: a column that the conditions read is not in the layout.
+    """
 
     def __init__(self, pack: Pack, models: tuple[KnowledgeModel, ...], x: InputLayout) -> None:
         super().__init__()

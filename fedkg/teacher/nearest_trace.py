@@ -24,6 +24,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
+from fedkg._internal.torch_compat import being_traced
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.binding.rule_input_values import computing_dtype
 from fedkg.errors import SetError
@@ -210,6 +211,27 @@ class Teacher:
                 result[rows] = _nearest(part, result[rows], which[1, rows], traces.dtype)
         return result.to(traces.dtype)
 
+    def nearest_in_graph(self, traces: Tensor) -> Tensor:
+        """As `nearest` for float64 traces [B, T, V], in tensor operations alone: for
+        `torch.export`, which works for every B.
+
+        Raises:
+            SetError: the formula has parameters for several clients, or needs mixed-integer
+                programming.
+        """
+        if self.by_program or self.clients > 1:
+            raise SetError(
+                "the nearest trace cannot be part of an exported graph",
+                expected="one client, and a formula without mixed-integer programming",
+            )
+        owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device)
+        if self._steady is not None:
+            return _at_each_step(self._steady, traces, owner, torch.float64)
+        [parts] = self._parts
+        for part in parts:
+            traces = _nearest_by_tensors(part, traces, owner, torch.float64)
+        return traces
+
     def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
         """The mean L1 distance to the nearest satisfying trace, [B].
 
@@ -325,9 +347,14 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
     """The traces, float64 [B, T, V], with one part's channels moved onto the cheapest path, to
     numbers of `dtype`.
     """
-    device = traces.device
-    if device.type == "cpu" and can_compile_loops():
+    if traces.device.type == "cpu" and can_compile_loops():
         return _looped(part, traces, client, dtype)
+    return _nearest_by_tensors(part, traces, client, dtype)
+
+
+def _nearest_by_tensors(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+    """As `_nearest`, by tensor operations, step by step."""
+    device = traces.device
     places = [
         torch.tensor([letter[i] for letter in part.letters], device=device)
         for i in range(len(part.groups))
@@ -434,6 +461,8 @@ def _moved(
         values, client, torch.maximum(low - here, here - high), torch.finfo(dtype).eps
     )
     result = _into(one, values, *_within(low, high, lost), dtype)
+    if being_traced():
+        return result  # comparing every literal at every step would make exported graphs large
     for better in (nearest, values):
         holds = [
             one.satisfied(better, client, cell, computed)
@@ -475,6 +504,8 @@ def _within(low: Tensor, high: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
 
 def _inward(values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
     """Values between two ends as numbers of `dtype`, still between them if possible."""
+    if dtype == torch.float64:
+        return values  # nothing is rounded
     given = values.to(dtype)
     infinite = torch.full_like(given, torch.inf)
     given = torch.where(given.double() < low, torch.nextafter(given, infinite), given)
@@ -495,4 +526,4 @@ def _on(one: ChannelGroup, device: torch.device) -> ChannelGroup:
 
 def _counts(targets: Sequence[int]) -> list[int]:
     """The number of edges to each target; targets are sorted."""
-    return torch.bincount(torch.tensor(targets)).tolist()
+    return np.bincount(np.array(targets)).tolist()  # type: ignore[no-any-return]

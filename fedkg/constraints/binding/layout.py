@@ -168,6 +168,20 @@ def scores(label: str, classes: Iterable[str]) -> OutputLayout:
     )
 
 
+def window_names(names: Sequence[str], steps: int) -> tuple[str, ...]:
+    """Names of the columns of flattened windows, by step; the last step has plain names."""
+    return tuple(
+        f"{name} ({back} steps before)" if back else name
+        for back in range(steps - 1, -1, -1)
+        for name in names
+    )
+
+
+def pixel_names(channels: Sequence[str], pixels: int) -> tuple[str, ...]:
+    """Names of the columns of flattened images: all pixels of one channel after the other."""
+    return tuple(f"{name} (pixel {place + 1})" for name in channels for place in range(pixels))
+
+
 def outputs_of(layout: AnyLayout) -> OutputLayout:
     """Any accepted form of ``y=`` as one `OutputLayout`. Raises LayoutError for anything else."""
     match layout:

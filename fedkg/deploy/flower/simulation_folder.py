@@ -47,6 +47,7 @@ def create_simulation(job: Path, folder: Path) -> Federation:
         UsageError: the folder exists, or the name of a site is not that of a file.
         JobError, FedkgError: the job, its rules or its sites are wrong, or cannot be simulated.
     """
+    from fedkg.jobs.code_trust import list_imports
     from fedkg.jobs.rule_pack import load_rules
     from fedkg.jobs.schema.job_reader import read_job
 
@@ -65,6 +66,12 @@ def create_simulation(job: Path, folder: Path) -> Federation:
             f"{job}: `training.secure_aggregation` cannot be simulated",
             help="its keys stay in the process of a site, and the nodes of a simulation share "
             "processes: use `fedkg run`, or real sites",
+        )
+    if imported := list_imports(found):
+        raise JobError(
+            f"{job}: the folder of a simulation contains no Python code of yours",
+            received=", ".join(imported),
+            help="use `fedkg run --trust-code`, or real sites (without --simulation)",
         )
     for name in found.sites:
         check_site_name(name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
@@ -184,9 +185,19 @@ class Informed:
         if callable(self.trust) or self.trust >= 0.5:
             # The predicted class wins ties, which rounding makes at 0.5 (specification K5).
             chosen = torch.where(said, more, -torch.inf).amax(-1, keepdim=True).detach()
-            below = torch.nextafter(chosen, torch.full_like(chosen, -torch.inf))
+            below = _next_below(chosen)
             less = torch.where(weight >= 0.5, torch.minimum(less, below), less)
         return torch.where(believed, torch.where(said, more, less), own)
+
+
+def _next_below(values: Tensor) -> Tensor:
+    """The next smaller number; in exported graphs, which lack `nextafter`, one of the next two."""
+    if not being_traced():
+        return torch.nextafter(values, torch.full_like(values, -torch.inf))
+    kind = torch.finfo(values.dtype)
+    # The ONNX exporter writes Python numbers in float32, where the smallest number would be 0.
+    eps, tiny = values.new_tensor(kind.eps), values.new_tensor(kind.tiny)
+    return values - values.abs() * eps - tiny
 
 
 def _rows(x: Tensor, output: Tensor) -> Tensor:

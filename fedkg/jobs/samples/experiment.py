@@ -8,6 +8,7 @@ Letters: N samples, K sites.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -68,6 +69,7 @@ from fedkg.jobs.samples.knowledge_feature_columns import (
     reconcile_labels,
     site_columns,
     with_columns,
+    with_pixel_names,
 )
 from fedkg.jobs.samples.model_inputs import ModelInputs, build_inputs
 from fedkg.jobs.samples.rules_on_samples import (
@@ -580,7 +582,8 @@ class Experiment:
     def _rules(self, config: TrialConfig) -> SampleRules:
         samples = self._read_samples(config).samples
         source, scaled = samples.source, samples.scaled
-        extra = self._inputs(config).shape[-1] - source.x.shape[-1]
+        known = self._inputs(config).knowledge
+        extra = 0 if known is None else known.shape[1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
         return build_sample_rules(
             self.pack,
@@ -643,6 +646,9 @@ class Experiment:
         if section.inject is None:
             return model
         width = data.x.shape[-1]
+        if data.x.ndim == 4:
+            width = math.prod(data.x.shape[1:])
+            model = Laid(model=model, shape=data.x.shape[1:])
         if data.task == "classes":
             return informed(model, width, outputs, trust)
         if data.task == "detection":
@@ -713,12 +719,7 @@ class Experiment:
         if self.site_knowledge:
             key += config.split_key
         if key not in self._known:
-            source = self._read_samples(config).samples.source
-            if source.x.ndim == 4:
-                raise JobError(
-                    "model.inject: knowledge applies to named signals, and the samples are images",
-                    help="remove `model.inject`, or use data with named signals",
-                )
+            source = with_pixel_names(self._read_samples(config).samples.source)
             # Sites elsewhere may have knowledge where the rules have none.
             needed = self.samples.complete and not self.site_knowledge
             if needed or form.select(self.pack):
@@ -757,6 +758,12 @@ class Experiment:
                 )
         return np.concatenate([columns, place], axis=1)
 
+    def site_predictor(self, config: TrialConfig, name: str) -> TrainedPredictor | None:
+        """The predictor that a site trained on its samples; None if it trains none."""
+        known = self.site_knowledge[name]
+        site = self.site_splits[config.split_key].split.sites.index(name)
+        return self._predictor(config, site, known)
+
     def _predictor(
         self,
         config: TrialConfig,
@@ -768,7 +775,7 @@ class Experiment:
         if known.train is None:
             return None
         index = self.site_splits[config.split_key].samples_at(site)
-        data = self._read_samples(config).samples.source.take(index)
+        data = with_pixel_names(self._read_samples(config).samples.source.take(index))
         if config.corrupt is not None and config.corrupt.site == known.site:
             labels = self._corrupt(config, torch.from_numpy(data.y)).numpy()
             kept: Any = labels.astype(data.y.dtype)
@@ -870,7 +877,7 @@ class Experiment:
         form, site_split = self._column_form(config), self.site_splits[config.split_key]
         if form is None or not any(one.train for one in self.site_knowledge.values()):
             return clients
-        source, x = self._read_samples(config).samples.source, list(clients.x)
+        source, x = with_pixel_names(self._read_samples(config).samples.source), list(clients.x)
         for place, name in enumerate(clients.names):
             known = self.site_knowledge.get(name)
             if known is None or known.train is None:
@@ -1151,7 +1158,9 @@ def create_experiment(job: Job, pack: Pack) -> Experiment:
         pack=pack,
         samples=samples,
         output=output,
-        site_knowledge=load_site_knowledge(job, samples.source, target_of(samples, pack, output)),
+        site_knowledge=load_site_knowledge(
+            job, with_pixel_names(samples.source), target_of(samples, pack, output)
+        ),
         _graphs=GraphCache(pack),
     )
 

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.binding.layout import pixel_names
 from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
@@ -33,6 +34,18 @@ from fedkg.pack import Column, DataContract, Pack
 from fedkg.pack.knowledge_models import KnowledgeModel
 
 F64 = NDArray[np.float64]
+
+
+def with_pixel_names(data: DataSet) -> DataSet:
+    """Images as rows of pixels with the names that rules, tables and models read, such as
+    ``grey (pixel 12)``; other data unchanged.
+    """
+    if data.x.ndim != 4:
+        return data
+    pixels = data.x.shape[2] * data.x.shape[3]
+    names = pixel_names(data.features, pixels)
+    units = tuple(unit for unit in data.units for _ in range(pixels))
+    return replace(data, x=data.x.reshape(len(data.x), -1), features=names, units=units)
 
 
 def contract_values(contract: DataContract, data: DataSet) -> F64:
@@ -196,9 +209,13 @@ class ColumnForm:
             return _class_knowledge(pack, known, values, data, place)
         columns = []
         for number, name in enumerate(self.outputs.names):
-            own = [one for one in known if one.output in (self.channels[name], GENERATED)]
+            own = self.about(known, name)
             columns.append(self._scaled(_number_knowledge(pack, own, values), number))
         return np.concatenate(columns, axis=1)
+
+    def about(self, known: Sequence[KnowledgeModel], number: str) -> list[KnowledgeModel]:
+        """The knowledge models about one of the O numbers."""
+        return [one for one in known if one.output in (self.channels[number], GENERATED)]
 
     def select(self, pack: Pack) -> list[KnowledgeModel]:
         """The knowledge models of a pack that apply to the outputs."""
@@ -463,6 +480,9 @@ def _unflattened(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def append_columns(x: F64, columns: F64) -> F64:
-    """Samples [N, F] or windows [N, T, F] with columns appended to the features at every step."""
+    """Samples [N, F] or windows [N, T, F] with columns appended to the features at every step;
+    images are flattened.
+    """
+    x = x.reshape(len(x), -1) if x.ndim == 4 else x
     spread = columns[:, None].repeat(x.shape[1], axis=1) if x.ndim == 3 else columns
     return np.concatenate([x, spread], axis=-1)

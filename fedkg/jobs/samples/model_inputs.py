@@ -34,6 +34,8 @@ class ModelInputs:
         scaled: the standardised data set that the rows are built from.
         knowledge: knowledge columns [N, E] after the features; None without knowledge.
         codes: C columns [N] of codes after all other columns.
+
+    Images with knowledge are flattened: the knowledge follows the pixels.
     """
 
     rows: Tensor
@@ -88,6 +90,8 @@ def build_inputs(
         flat: whether to flatten samples to rows, which codes imply.
     """
     count, own = scaled.source.samples, scaled.source.x.shape[1:]
+    if knowledge is not None and len(own) == 3:
+        own = (math.prod(own),)
     shape = own if knowledge is None else (*own[:-1], own[-1] + knowledge.shape[1])
     order = np.concatenate([*groups, np.setdiff1d(np.arange(count), np.concatenate(groups))])
     ends = np.cumsum([len(group) for group in groups])

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns, logit
-from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
+from fedkg.constraints.binding.layout import (
+    InputLayout,
+    OutputLayout,
+    pixel_names,
+    scores,
+    window_names,
+)
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Frame, Scaling
 from fedkg.data.sets import DataSet, StandardisedDataSet
@@ -232,32 +238,20 @@ def _columns(
     The columns of a window are ordered by step; the last step has plain names.
     """
     assert scaled.inputs is not None, "samples are scaled"
-    names = [*scaled.inputs.names, *knowledge_names]
-    mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(knowledge_names)]
-    std = [*scaled.inputs.std.tolist(), *[1.0] * len(knowledge_names)]
+    names, extra = [*scaled.inputs.names], len(knowledge_names)
+    mean, std = scaled.inputs.mean.tolist(), scaled.inputs.std.tolist()
+    if source.x.ndim == 4:  # knowledge follows the pixels of all channels
+        pixels = source.x.shape[2] * source.x.shape[3]
+        return (
+            [*pixel_names(names, pixels), *knowledge_names],
+            [*(value for value in mean for _ in range(pixels)), *[0.0] * extra],
+            [*(value for value in std for _ in range(pixels)), *[1.0] * extra],
+        )
+    names = [*names, *knowledge_names]
+    mean, std = [*mean, *[0.0] * extra], [*std, *[1.0] * extra]
     if source.x.ndim == 3:
         steps = source.x.shape[1]
-        return (
-            [
-                f"{name} ({back} steps before)" if back else name
-                for back in range(steps - 1, -1, -1)
-                for name in names
-            ],
-            mean * steps,
-            std * steps,
-        )
-    if source.x.ndim == 4:
-        pixels = source.x.shape[2] * source.x.shape[3]
-        each = [[value] * pixels for value in range(len(names))]
-        places = [place for own in each for place in own]
-        return (
-            [
-                f"{names[place]} (pixel {number % pixels + 1})"
-                for number, place in enumerate(places)
-            ],
-            [mean[p] for p in places],
-            [std[p] for p in places],
-        )
+        return list(window_names(names, steps)), mean * steps, std * steps
     return names, mean, std
 
 

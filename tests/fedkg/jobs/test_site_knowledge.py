@@ -499,3 +499,65 @@ def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
         "one",
         "two",
     ]
+
+
+@pytest.mark.parametrize("kind", ["softmax", "cnn"])
+def test_sites_have_knowledge_about_images(tmp_path: Path, kind: str) -> None:
+    """Rules about a pixel, and a predictor that a site trains on all pixels of its images."""
+    digits = ", ".join(f'"{digit}"' for digit in range(10))
+    (tmp_path / "own.fkg").write_text(
+        f'signal dot column "brightness (pixel 407)"\nlabel digit classes {digits}\n'
+        'range knowledge bright of digit\n  when dot > 0.5 allow "1", "2", "3"\n'
+        "  otherwise allow any\n"
+    )
+    fields = {
+        "name": "images",
+        "sites": {
+            "north": {"knowledge": str(tmp_path / "own.fkg")},
+            "south": {"knowledge": {"train": "logistic_regression"}, "trust": 0.6},
+            "west": {},
+        },
+        "data": {"set": "mnist", "size": 180, "split": "iid", "min_samples": 5},
+        "model": {"kind": kind, "inject": {"policy": "repair"}},
+        "algorithm": "fedavg",
+        "training": {"rounds": 1, "participation": 1.0, "batch": 16, "executor": "stacked"},
+        "evaluation": {"local_baseline": False},
+    }
+    _, trial = prepare(fields)
+    params = {name: value[None] for name, value in trial.problem.model.init(7).items()}
+    scaling, bright = trial.samples.scaled.inputs, 0
+    for place in range(3):
+        x, y = trial.problem.clients.x[place][:30], trial.problem.clients.y[place][:30]
+        images = x[:, :784].reshape(-1, 1, 28, 28)
+        net = trial.problem.model.model.model.model  # type: ignore[attr-defined]
+        plain = net.apply(params, images)[0].softmax(1).numpy()
+        answers = trial.problem.model.apply(params, x)[0].exp().numpy()
+        dots = images[:, 0].flatten(1)[:, 406].numpy() * scaling.std[0] + scaling.mean[0]
+        for dot, label, s, answer in zip(dots, y.tolist(), plain, answers, strict=True):
+            inside = np.ones(10)
+            if place == 0 and dot > 0.5:
+                bright += 1
+                inside = np.isin(range(10), [1, 2, 3, label])
+            expected = s * inside / (s * inside).sum()
+            if place == 1:  # its predictor fits its own training images
+                expected = 0.4 * expected + 0.6 * np.eye(10)[label]
+            np.testing.assert_allclose(answer, expected, atol=1e-5)
+    assert bright > 3
+    if kind == "cnn":
+        return  # its training takes longer and is the same
+    done = run_job(Job.model_validate(fields), out=tmp_path / "run", report=False)
+    known = {row["client"] for row in RunFolder(done.folder).rows("knowledge.csv")}
+    assert known == {"", "north", "south", "west"}
+
+
+def test_knowledge_about_images_names_what_does_not_fit(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("brightness,predict\n1,3\n")
+    fields = {
+        "name": "images",
+        "sites": {"north": {"knowledge": {"lookup": str(tmp_path / "own.csv")}}, "south": {}},
+        "data": {"set": "mnist", "size": 60, "split": "iid", "min_samples": 5},
+        "model": {"kind": "softmax"},
+    }
+    with pytest.raises(JobError, match=r"sites\.north\.knowledge") as refused:
+        prepare(fields)
+    assert "brightness (pixel 1)" in str(refused.value)
