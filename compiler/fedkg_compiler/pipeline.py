@@ -537,6 +537,8 @@ def _compile(
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
         found = reason_about(pack, names, sources, named, program.places, waivers.reported)
         reasons += audible(found, names) if names.library else found
+    if sources.graph is not None:
+        sources.graph.keep_answers()
     return pack, program
 
 
