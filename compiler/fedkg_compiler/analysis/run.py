@@ -578,7 +578,9 @@ class _Reached:
 
     def by_rule(self, iri: str) -> bool:
         """Whether a rule selects the entity's table rows, or names it."""
-        return self._graph.key_of(iri) in self._keys or self._graph.label_of(iri) in self._entities
+        return (bool(self._keys) and self._graph.key_of(iri) in self._keys) or (
+            self._graph.label_of(iri) in self._entities
+        )
 
     @cached_property
     def _keys(self) -> set[tuple[str, str]]:
@@ -596,7 +598,8 @@ class _Reached:
     @cached_property
     def _entities(self) -> set[str]:
         entities = self._pack.manifest.entities
-        return {part for entity in entities for part in (entity, *entity.split(", "))}
+        listed = (entity for entity in entities if ", " in entity)
+        return {*entities, *(part for entity in listed for part in entity.split(", "))}
 
 
 def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:

@@ -370,9 +370,9 @@ class Graph:
         """
         return self._columns.at(iri)
 
-    def alternative_columns(self, column: str) -> tuple[str, ...]:
-        """Return the further headers that the graph knows for the column with a header, sorted."""
-        return self._columns.alternatives(column)
+    def alternative_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the further headers that the graph knows for columns, sorted, by their header."""
+        return self._columns.alternatives()
 
     def is_shared(self, column: str) -> bool:
         """Tell whether the sensors of several entities have their values in a column."""
@@ -442,7 +442,7 @@ class Graph:
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
-    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
+    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, ...]]:
         """Return the subjects and values of a property in the user's data, as plain values."""
         pairs = self._answers.pairs
         if property_iri not in pairs:

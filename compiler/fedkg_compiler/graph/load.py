@@ -380,8 +380,11 @@ def load_graph(
         kept = [quad for quad in _triples(loading, equal) if is_kept(quad)]
     else:
         part = loading.closed_part
-        store = whole if part is None else part.read
-        graph = _graph(loading, found, store, whole, answers=None if part is None else part.answers)
+        graph = (
+            _graph(loading, found, whole, whole)
+            if part is None
+            else _graph(loading, found, part.read, whole, answers=part.answers)
+        )
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),

@@ -5,7 +5,7 @@ an entity.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 
 import pyoxigraph as ox
@@ -148,11 +148,11 @@ class Columns:
         ]
         return found if len(found) < 2 else _ordered({*found})
 
-    def alternatives(self, column: str) -> tuple[str, ...]:
-        """Return the further headers (`fkg:alternativeColumn`) of the column with a header."""
+    def alternatives(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the further headers (`fkg:alternativeColumn`) of columns, by their header."""
         if self._answers.alternatives is None:
             self._answers.alternatives = self._all_alternatives()
-        return self._answers.alternatives.get(column, ())
+        return self._answers.alternatives
 
     def _all_alternatives(self) -> dict[str, tuple[str, ...]]:
         texts = self._texts(_ALTERNATIVE)
@@ -190,14 +190,16 @@ class Columns:
         The entity or one of its classes (most special class first) states the column; the value is
         `fkg:keyValue`, else the local name.
         """
+        if self._answers.keyed is None:
+            self._answers.keyed = bool(self._key_columns)
+        if not self._answers.keyed:
+            return None
         keys = self._answers.keys
         if entity_iri not in keys:
             keys[entity_iri] = self._key(entity_iri)
         return keys[entity_iri]
 
     def _key(self, entity_iri: str) -> tuple[str, str] | None:
-        if not self._key_columns:
-            return None
         entity = node_of(entity_iri)
         column = next(iter(self._key_columns.get(entity, [])), None) or self._class_key(entity)
         if column is None:

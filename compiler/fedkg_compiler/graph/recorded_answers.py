@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +31,12 @@ class RecordedAnswers:
     Attributes:
         path: the file; None where answers are in memory only.
         labels: the names of nodes for people, by IRI.
-        keys: header and text of the table rows about an entity, by its IRI.
+        keys: header and text of the table rows about an entity, by its IRI; where `keyed`.
         columns: the columns with the values of a sensor or a property, by its IRI.
         members: the members of classes, by IRI.
         pairs: the subjects and values of properties, by IRI.
         solutions: distinct sorted rows, by `query_key`.
+        keyed: whether the graph names any key column; None before somebody asked.
         shared: the columns that sensors of several entities have; None before somebody asked.
         alternatives: the further headers of columns; None before somebody asked.
     """
@@ -47,6 +48,7 @@ class RecordedAnswers:
     members: dict[str, list[str]] = field(default_factory=dict)
     pairs: dict[str, list[Row]] = field(default_factory=dict)
     solutions: dict[str, list[Row]] = field(default_factory=dict)
+    keyed: bool | None = None
     shared: frozenset[str] | None = None
     alternatives: dict[str, tuple[str, ...]] | None = None
     _in_file: int = 0
@@ -64,20 +66,36 @@ class RecordedAnswers:
     @classmethod
     def _from_json(cls, path: Path, said: Mapping[str, Any]) -> RecordedAnswers:
         shared, alternatives = said["shared"], said["alternatives"]
+        names: list[str] = said["names"]
+        entities = [*names, None]  # the number -1 is None
+        iris = {name: Iri(name) for name in names} if said["solutions"] or said["pairs"] else {}
+        terms = [*iris.values(), *map(_term_from, said["literals"])]
+
+        def rows_from(columns: Sequence[Sequence[int]]) -> list[Row]:
+            return list(zip(*([terms[i] for i in column] for column in columns), strict=True))
+
+        columns: dict[str, list[ColumnFact]] = {names[i]: [] for i in said["without_column"]}
+        for i, column, unit, entity, of_sensor in zip(*said["columns"], strict=True):
+            iri = names[i]
+            fact = ColumnFact(column, unit, entities[entity], iri if of_sensor else None)
+            if iri in columns:
+                columns[iri].append(fact)
+            else:
+                columns[iri] = [fact]
         return cls(
             path=path,
-            labels=said["labels"],
-            keys={iri: None if key is None else (key[0], key[1]) for iri, key in said["keys"]},
-            columns={
-                iri: [
-                    ColumnFact(column, unit, entity, iri if of_sensor else None)
-                    for column, unit, entity, of_sensor in facts
-                ]
-                for iri, facts in said["columns"].items()
+            labels={names[i]: label for i, label in zip(*said["labels"], strict=True)},
+            keys={
+                names[i]: None if key is None else (key[0], key[1])
+                for i, key in zip(*said["keys"], strict=True)
             },
-            members=said["members"],
-            pairs={iri: _rows_from(rows) for iri, rows in said["pairs"].items()},
-            solutions={key: _rows_from(rows) for key, rows in said["solutions"].items()},
+            columns=columns,
+            members={
+                kind: [names[i] for i in members] for kind, members in said["members"].items()
+            },
+            pairs={iri: rows_from(rows) for iri, rows in said["pairs"].items()},
+            solutions={key: rows_from(rows) for key, rows in said["solutions"].items()},
+            keyed=said["keyed"],
             shared=None if shared is None else frozenset(shared),
             alternatives=None
             if alternatives is None
@@ -91,31 +109,76 @@ class RecordedAnswers:
         count = self._count()
         if self.path is None or count == self._in_file or count > MOST:
             return
-        said = {
-            "labels": _with_names(self.labels),
-            "keys": list(_with_names(self.keys).items()),
-            "columns": {
-                iri: [(one.column, one.unit, one.entity, one.sensor is not None) for one in facts]
-                for iri, facts in _with_names(self.columns).items()
-            },
-            "members": self.members,
-            "pairs": _plain_rows(self.pairs),
-            "solutions": _plain_rows(self.solutions),
-            "shared": None if self.shared is None else sorted(self.shared),
-            "alternatives": self.alternatives,
-        }
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             part = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-            part.write_text(json.dumps(said), encoding="utf-8")
+            part.write_text(json.dumps(self._as_json()), encoding="utf-8")
             part.replace(self.path)
             self._in_file = count
+
+    def _as_json(self) -> dict[str, Any]:
+        """The tables as columns of numbers and texts; each IRI is written once, and has a
+        number.
+        """
+        names: dict[str, int] = {}
+
+        def number(iri: str) -> int:
+            return names.setdefault(iri, len(names))
+
+        solutions, pairs = _named_rows(self.solutions), _named_rows(self.pairs)
+        terms = {
+            term: None
+            for rows in (*solutions.values(), *pairs.values())
+            for row in rows
+            for term in row
+        }
+        literals = [term for term in terms if not isinstance(term, Iri)]
+        members = {kind: list(map(number, iris)) for kind, iris in self.members.items()}
+        labels = [(number(iri), label) for iri, label in _named(self.labels)]
+        keys = [(number(iri), key) for iri, key in _named(self.keys)]
+        columns = [
+            (
+                number(iri),
+                fact.column,
+                fact.unit,
+                -1 if fact.entity is None else number(fact.entity),
+                int(fact.sensor is not None),
+            )
+            for iri, facts in _named(self.columns)
+            for fact in facts
+        ]
+        without = [number(iri) for iri, facts in _named(self.columns) if not facts]
+        places: dict[RdfTerm | None, int] = {
+            term: number(term.value) for term in terms if isinstance(term, Iri)
+        }
+        places |= {term: len(names) + i for i, term in enumerate(literals)}
+
+        def numbered(table: Mapping[str, Sequence[Row]]) -> dict[str, list[list[int]]]:
+            return {
+                key: [[places[term] for term in column] for column in zip(*rows, strict=True)]
+                for key, rows in table.items()
+            }
+
+        return {
+            "names": list(names),
+            "literals": list(map(_plain, literals)),
+            "labels": _transposed(labels, 2),
+            "keys": _transposed(keys, 2),
+            "columns": _transposed(columns, 5),
+            "without_column": without,
+            "members": members,
+            "pairs": numbered(pairs),
+            "solutions": numbered(solutions),
+            "keyed": self.keyed,
+            "shared": None if self.shared is None else sorted(self.shared),
+            "alternatives": self.alternatives,
+        }
 
     def _count(self) -> int:
         tables: tuple[Iterable[Any], ...] = (self.labels, self.keys, self.columns)
         lists = (*self.members.values(), *self.pairs.values(), *self.solutions.values())
-        complete = (self.shared is not None) + (self.alternatives is not None)
-        return complete + sum(map(len, (*tables, *lists)))  # type: ignore[arg-type]
+        facts = (self.keyed, self.shared, self.alternatives)
+        return sum(one is not None for one in facts) + sum(map(len, (*tables, *lists)))  # type: ignore[arg-type]
 
 
 def query_key(query: str, prefixes: Mapping[str, str]) -> str:
@@ -124,47 +187,44 @@ def query_key(query: str, prefixes: Mapping[str, str]) -> str:
     return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _with_names(table: Mapping[str, Any]) -> dict[str, Any]:
+def _named(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The entries of nodes that are not blank."""
-    return {iri: answer for iri, answer in table.items() if not iri.startswith("_:")}
+    return ((iri, answer) for iri, answer in table.items() if not _is_blank(iri))
 
 
-def _plain_rows(table: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
-    """Rows as JSON values: the terms, each once, and for each column the positions of its terms."""
-    found: dict[str, Any] = {}
-    for key, rows in table.items():
-        numbers: dict[RdfTerm | None, int] = {}
-        columns = [
-            [numbers.setdefault(term, len(numbers)) for term in column]
-            for column in zip(*rows, strict=True)
-        ]
-        if not any(isinstance(term, Iri) and term.value.startswith("_:") for term in numbers):
-            found[key] = [[_plain(term) for term in numbers], columns]
-    return found
+def _named_rows(table: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """The answers without a blank node."""
+    return {
+        key: rows
+        for key, rows in table.items()
+        if not any(isinstance(term, Iri) and _is_blank(term.value) for row in rows for term in row)
+    }
 
 
-def _plain(term: RdfTerm | None) -> Any:
+def _is_blank(iri: str) -> bool:
+    return iri.startswith("_:")
+
+
+def _transposed(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [[row[i] for row in rows] for i in range(width)]
+
+
+def _plain(term: RdfTerm | None) -> list[Any]:
+    """A term that is not an IRI as a JSON value."""
     match term:
-        case None:
-            return None
-        case Iri(value):
-            return value
         case Literal(value, lexical, datatype):
             return [value, lexical, datatype]
         case Quantity(value, unit):
             return [value, unit]
+        case _:
+            return []
 
 
-def _rows_from(said: Sequence[Any]) -> list[Row]:
-    plain, columns = said
-    terms = [
-        Iri(term)
-        if isinstance(term, str)
-        else None
-        if term is None
-        else Literal(*term)
-        if len(term) == 3
-        else Quantity(*term)
-        for term in plain
-    ]
-    return list(zip(*([terms[i] for i in column] for column in columns), strict=True))
+def _term_from(plain: Sequence[Any]) -> RdfTerm | None:
+    match plain:
+        case [value, lexical, datatype]:
+            return Literal(value, lexical, datatype)
+        case [value, unit]:
+            return Quantity(value, unit)
+        case _:
+            return None
