@@ -14,6 +14,7 @@ s slots.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,9 @@ class Variable(NamedTuple):
     readings: tuple[tuple[int, int, float], ...]
 
 
+UNBOUNDED = (-math.inf, math.inf)
+
+
 class Variables:
     """The variables of a contract, numbered as they are met.
 
@@ -59,6 +63,7 @@ class Variables:
 
     def __init__(self, contract: DataContract) -> None:
         self.contract = contract
+        self._columns, self._views = contract.columns, contract.views
         self.items: list[Variable] = []
         self._by_key: dict[object, int] = {}
         self._by_place: dict[tuple[int, int], tuple[int, float]] = {}
@@ -91,27 +96,28 @@ class Variables:
         return found
 
     def _new(self, view: int, column: int) -> tuple[int, float]:
-        entry, reading = self.contract.columns[column], self.contract.views[view]
+        entry, reading = self._columns[column], self._views[view]
         shift = 0.0
         when: tuple[object, ...] | None = None
-        if reading.kind == "previous":
+        if reading.kind == "base":
+            pass
+        elif reading.kind == "previous":
             when = ("previous", reading.groups)
         elif reading.kind == "raised" and entry.role == "output":
             when = ("raised", view)
         elif reading.kind == "raised" and reading.column == column:
             shift = reading.delta
-        number = entry.type in ("real", "boolean")
+        kind = entry.type
+        number = kind in ("real", "boolean")
         same: object = (entry.source, entry.unit, entry.role) if number else column
-        span = entry.span or (-np.inf, np.inf)
-        if entry.type == "boolean":
-            span = (0.0, 1.0)
+        span = (0.0, 1.0) if kind == "boolean" else entry.span or UNBOUNDED
         known = self._by_key.get((same, when))
         if known is None:
             self._by_key[same, when] = known = len(self.items)
             name = entry.name if when is None else self._name(view, column)
             readings = ((view, column, shift),)
             self.items.append(
-                Variable(name, entry.type, span, entry.unit, len(entry.vocabulary), readings)
+                Variable(name, kind, span, entry.unit, len(entry.vocabulary), readings)
             )
             return known, shift
         old = self.items[known]

@@ -68,8 +68,7 @@ class RecordedAnswers:
         shared, alternatives = said["shared"], said["alternatives"]
         names: list[str] = said["names"]
         entities = [*names, None]  # the number -1 is None
-        iris = {name: Iri(name) for name in names} if said["solutions"] or said["pairs"] else {}
-        terms = [*iris.values(), *map(_term_from, said["literals"])]
+        terms = [*(Iri(names[i]) for i in said["nodes"]), *map(_term_from, said["literals"])]
 
         def rows_from(columns: Sequence[Sequence[int]]) -> list[Row]:
             return list(zip(*([terms[i] for i in column] for column in columns), strict=True))
@@ -148,10 +147,8 @@ class RecordedAnswers:
             for fact in facts
         ]
         without = [number(iri) for iri, facts in _named(self.columns) if not facts]
-        places: dict[RdfTerm | None, int] = {
-            term: number(term.value) for term in terms if isinstance(term, Iri)
-        }
-        places |= {term: len(names) + i for i, term in enumerate(literals)}
+        nodes = [term for term in terms if isinstance(term, Iri)]
+        places = {term: i for i, term in enumerate((*nodes, *literals))}
 
         def numbered(table: Mapping[str, Sequence[Row]]) -> dict[str, list[list[int]]]:
             return {
@@ -160,6 +157,7 @@ class RecordedAnswers:
             }
 
         return {
+            "nodes": [number(node.value) for node in nodes],
             "names": list(names),
             "literals": list(map(_plain, literals)),
             "labels": _transposed(labels, 2),

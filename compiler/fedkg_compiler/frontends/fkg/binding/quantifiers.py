@@ -84,9 +84,8 @@ def of_solutions(
     sources: Sources,
 ) -> Environment:
     """The environment of rows that the graph gave for some variables."""
-    known: dict[RdfTerm, Cell] = {}
     of_terms: dict[RdfTerm | None, Cell | None] = {
-        term: None if term is None else term_cell(term, sources, known)
+        term: None if term is None else _new_cell(term, sources)
         for term in dict.fromkeys([term for row in rows for term in row])
     }
     cells = [tuple([of_terms[term] for term in row]) for row in rows]
@@ -155,21 +154,23 @@ def _describe(cells: list[tuple[Cell | None, ...]], row: int) -> str:
 
 def term_cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
     """A value of the graph as a value of the quantifier; `known` keeps those that were seen."""
-    if term in known:
-        return known[term]
+    if term not in known:
+        known[term] = _new_cell(term, sources)
+    return known[term]
+
+
+def _new_cell(term: RdfTerm, sources: Sources) -> Cell:
     match term:
         case Iri(value):
-            cell = entity_cell(value, sources)
+            return entity_cell(value, sources)
         case Quantity(number, unit):
-            cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
+            return Cell(text=f"{number:g} {unit}", number=number, unit=unit)
         case Literal(value, lexical, _):
-            cell = Cell(
+            return Cell(
                 text=lexical,
                 number=None if isinstance(value, str) else float(value),
                 category=lexical,
             )
-    known[term] = cell
-    return cell
 
 
 def entity_cell(iri: str, sources: Sources) -> Cell:
