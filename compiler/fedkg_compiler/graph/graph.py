@@ -362,7 +362,11 @@ class Graph:
         """
         if not is_iri(property_iri):
             return []
-        return self._columns.property_columns(property_iri, entity_iri)
+        found = self._answers.observations
+        asked = f"{property_iri} {entity_iri or ''}"
+        if asked not in found:
+            found[asked] = self._columns.property_columns(property_iri, entity_iri)
+        return found[asked]
 
     def column_at(self, iri: str) -> list[ColumnFact]:
         """Return the table columns with the values of a sensor, or of an observed property for all

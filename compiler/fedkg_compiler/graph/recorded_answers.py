@@ -33,6 +33,7 @@ class RecordedAnswers:
         labels: the names of nodes for people, by IRI.
         keys: header and text of the table rows about an entity, by its IRI; where `keyed`.
         columns: the columns with the values of a sensor or a property, by its IRI.
+        observations: the columns of a property, of one entity or of all, by both IRIs.
         members: the members of classes, by IRI.
         pairs: the subjects and values of properties, by IRI.
         solutions: distinct sorted rows, by `query_key`.
@@ -45,6 +46,7 @@ class RecordedAnswers:
     labels: dict[str, str] = field(default_factory=dict)
     keys: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     columns: dict[str, list[ColumnFact]] = field(default_factory=dict)
+    observations: dict[str, list[ColumnFact]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
     pairs: dict[str, list[Row]] = field(default_factory=dict)
     solutions: dict[str, list[Row]] = field(default_factory=dict)
@@ -89,6 +91,10 @@ class RecordedAnswers:
                 for i, key in zip(*said["keys"], strict=True)
             },
             columns=columns,
+            observations={
+                asked: [ColumnFact(*fact) for fact in facts]
+                for asked, facts in said["observations"].items()
+            },
             members={
                 kind: [names[i] for i in members] for kind, members in said["members"].items()
             },
@@ -164,6 +170,11 @@ class RecordedAnswers:
             "keys": _transposed(keys, 2),
             "columns": _transposed(columns, 5),
             "without_column": without,
+            "observations": {
+                asked: facts
+                for asked, facts in self.observations.items()
+                if " _:" not in asked and all(_has_names(fact) for fact in facts)
+            },
             "members": members,
             "pairs": numbered(pairs),
             "solutions": numbered(solutions),
@@ -173,7 +184,12 @@ class RecordedAnswers:
         }
 
     def _count(self) -> int:
-        tables: tuple[Iterable[Any], ...] = (self.labels, self.keys, self.columns)
+        tables: tuple[Iterable[Any], ...] = (
+            self.labels,
+            self.keys,
+            self.columns,
+            self.observations,
+        )
         lists = (*self.members.values(), *self.pairs.values(), *self.solutions.values())
         facts = (self.keyed, self.shared, self.alternatives)
         return sum(one is not None for one in facts) + sum(map(len, (*tables, *lists)))  # type: ignore[arg-type]
@@ -197,6 +213,11 @@ def _named_rows(table: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
         for key, rows in table.items()
         if not any(isinstance(term, Iri) and _is_blank(term.value) for row in rows for term in row)
     }
+
+
+def _has_names(fact: ColumnFact) -> bool:
+    """Whether entity and sensor are not blank nodes: their facts have the bare names of those."""
+    return all(iri is None or ":" in iri.removeprefix("_:") for iri in (fact.entity, fact.sensor))
 
 
 def _is_blank(iri: str) -> bool:
