@@ -186,6 +186,7 @@ class Graph:
 
         def answer(text: str) -> list[tuple[RdfTerm | None, ...]]:
             key = query_key(text, self.vocabulary.prefixes)
+            self._answers.asked.add(key)
             if key not in self._answers.solutions:
                 found = self._process.select(text, prefixes=self.vocabulary.prefixes)
                 rows = query.sorted_rows(found, variables, self._values)

@@ -21,7 +21,10 @@ from fedkg_compiler.graph.graph_terms import ColumnFact, Iri, Literal, Quantity,
 
 Row = tuple[RdfTerm | None, ...]
 MOST = 1_000_000
-"""Answers in a file, with each row of solutions counted: about 100 MB. More are not written."""
+"""Answers in a file, with each row of solutions counted: about 50 MB. More are not written."""
+MOST_EARLIER = 20
+"""Solutions of earlier compilations that stay: a pattern that is edited leaves one behind each
+time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class RecordedAnswers:
         members: the members of classes, by IRI.
         pairs: the subjects and values of properties, by IRI.
         solutions: distinct sorted rows, by `query_key`.
+        asked: the keys of the solutions that this compilation asked for.
         keyed: whether the graph names any key column; None before somebody asked.
         shared: the columns that sensors of several entities have; None before somebody asked.
         alternatives: the further headers of columns; None before somebody asked.
@@ -50,6 +54,7 @@ class RecordedAnswers:
     members: dict[str, list[str]] = field(default_factory=dict)
     pairs: dict[str, list[Row]] = field(default_factory=dict)
     solutions: dict[str, list[Row]] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     keyed: bool | None = None
     shared: frozenset[str] | None = None
     alternatives: dict[str, tuple[str, ...]] | None = None
@@ -111,8 +116,13 @@ class RecordedAnswers:
         """Write the answers, if there are more than in the file; nothing where the folder cannot be
         written.
         """
+        if self.path is None or self._count() == self._in_file:
+            return
+        earlier = [key for key in self.solutions if key not in self.asked]
+        for key in earlier[:-MOST_EARLIER]:
+            del self.solutions[key]
         count = self._count()
-        if self.path is None or count == self._in_file or count > MOST:
+        if count > MOST:
             return
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -202,8 +202,20 @@ def test_answers_with_blank_nodes_are_not_kept(tmp_path: Path) -> None:
     answers.keep()
     found = RecordedAnswers.from_file(path)
     del answers.solutions["blank"], answers.labels[blank.value], answers.observations["p "]
-    for name in (field.name for field in fields(answers) if not field.name.startswith("_")):
+    for name in (
+        field.name for field in fields(answers) if field.name[0] != "_" and field.name != "asked"
+    ):
         assert getattr(found, name) == getattr(answers, name), name
+
+
+def test_solutions_of_patterns_that_are_no_longer_asked_go(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    answers = RecordedAnswers(path=path, solutions={f"old{i}": [] for i in range(30)})
+    answers.solutions["new"] = [(Iri("https://example.org/p#E1"),)]
+    answers.asked.add("new")
+    answers.keep()
+    kept = RecordedAnswers.from_file(path).solutions
+    assert list(kept) == [*(f"old{i}" for i in range(10, 30)), "new"]
 
 
 def test_patterns_over_any_node_touch_everything() -> None:
