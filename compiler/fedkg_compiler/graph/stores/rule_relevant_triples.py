@@ -6,7 +6,8 @@ of the whole closure, as long as a pattern names its properties and classes. Wha
 any property (whether a name occurs at all, explanations) is asked of the whole closure.
 
 The triples are cached beside the closure, under a digest of the properties and classes that were
-chosen: the default graph as N-Triples, which are read fast, the others as N-Quads.
+chosen: the default graph as N-Triples, which are read fast, the others as N-Quads. They are read
+only for questions that no earlier compilation asked (`fedkg_compiler.graph.recorded_answers`).
 """
 
 from __future__ import annotations
