@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,15 +194,12 @@ class RecordedAnswers:
         }
 
     def _count(self) -> int:
-        tables: tuple[Iterable[Any], ...] = (
-            self.labels,
-            self.keys,
-            self.columns,
-            self.observations,
-        )
-        lists = (*self.members.values(), *self.pairs.values(), *self.solutions.values())
+        """The number of entries, with each member and each row of solutions."""
+        grouped = (self.members, self.pairs, self.solutions)
+        tables: list[Sized] = [self.labels, self.keys, self.columns, self.observations, *grouped]
+        tables += [rows for table in grouped for rows in table.values()]
         facts = (self.keyed, self.shared, self.alternatives)
-        return sum(one is not None for one in facts) + sum(map(len, (*tables, *lists)))  # type: ignore[arg-type]
+        return sum(one is not None for one in facts) + sum(map(len, tables))
 
 
 def query_key(query: str, prefixes: Mapping[str, str]) -> str:
