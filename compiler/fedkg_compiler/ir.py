@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 ColumnType = Literal["real", "boolean", "category", "score"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookColumn:
+class BookColumn(NamedTuple):
     """One column of the data contract to be.
 
     Attributes:
@@ -113,7 +112,7 @@ class Book:
             and self.columns[known].source != column.source
             and column.type != "score"
         ):
-            column = replace(column, name=f"{column.name} ({column.source})")
+            column = column._replace(name=f"{column.name} ({column.source})")
             known = self._by_name.get((column.name, column.type))
         if known is None:
             known = len(self.columns)
@@ -135,7 +134,7 @@ class Book:
         return (
             column
             if entry.role == "input"
-            else self.column(replace(entry, name=f"{entry.name} (history)", role="input"))
+            else self.column(entry._replace(name=f"{entry.name} (history)", role="input"))
         )
 
     def view(self, view: BookView) -> int:
@@ -149,7 +148,7 @@ class Book:
         """The numbers of a column are in a unit: scores of classes that a rule reads as
         probabilities.
         """
-        self.columns[column] = replace(self.columns[column], unit=unit)
+        self.columns[column] = self.columns[column]._replace(unit=unit)
 
     def say(self, column: int, text: str) -> None:
         """A text that a rule compares a category column with."""
@@ -167,7 +166,7 @@ class Book:
         for column in sorted({column for columns in readings for column in columns.tolist()}):
             entry = self.columns[column]
             if entry.unit is None:
-                self.columns[column] = replace(entry, unit=unit)
+                self.columns[column] = entry._replace(unit=unit)
                 self._unit_places[column] = span
                 if not entry.mined:
                     new.append(entry.name)
@@ -194,7 +193,7 @@ class Book:
 
     def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:
         """A column without a unit is in the one that a sheet of tags gives it."""
-        self.columns[column] = replace(self.columns[column], unit=unit)
+        self.columns[column] = self.columns[column]._replace(unit=unit)
         self._unit_places[column] = self._by_sheet[column] = span
 
     def tell_by_header(self, column: int, span: Span) -> None:
@@ -207,7 +206,7 @@ class Book:
             and entry.type == "real"
             and (unit := header_unit(entry.source)) is not None
         ):
-            self.columns[column] = replace(entry, unit=unit)
+            self.columns[column] = entry._replace(unit=unit)
             self._by_header[column] = span
 
     def headed(self, column: int) -> bool:

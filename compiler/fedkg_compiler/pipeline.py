@@ -537,6 +537,8 @@ def _compile(
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
         found = reason_about(pack, names, sources, named, program.places, waivers.reported)
         reasons += audible(found, names) if names.library else found
+    if sources.graph is not None:
+        sources.graph.keep_answers()
     return pack, program
 
 
@@ -758,11 +760,12 @@ def _pack(program: Program, client: str, sources: Sources) -> Pack:
 
 def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract:
     """The contract with the further headers that the graph knows for its columns."""
-    if sources.graph is None:
+    alternatives = {} if sources.graph is None else sources.graph.alternative_columns()
+    if not alternatives:
         return contract
     columns = tuple(
         column.model_copy(update={"alternatives": others})
-        if (others := sources.graph.alternative_columns(column.source))
+        if (others := alternatives.get(column.source))
         else column
         for column in contract.columns
     )

@@ -25,6 +25,8 @@ def header_unit(header: str) -> Unit | None:
     ``sensor[1]`` counts and ``Temperature (min)`` is the smallest one: neither tells a unit;
     ``Duration [min]`` does.
     """
+    if not header.rstrip().endswith((")", "]")):  # most headers
+        return None
     _, text = split_header(header)
     if not re.search(r"[^\W\d_]|[%‰°]", text) or header.rstrip().casefold().endswith(_MINIMUM):
         return None

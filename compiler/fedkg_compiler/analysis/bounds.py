@@ -14,10 +14,11 @@ s slots.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,7 @@ from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
 from fedkg_compiler.formulas.formula_algebra import affine_by_shape, at_any_step, comparisons
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class Variable(NamedTuple):
     """One unknown.
 
     Attributes:
@@ -50,6 +50,9 @@ class Variable:
     readings: tuple[tuple[int, int, float], ...]
 
 
+UNBOUNDED = (-math.inf, math.inf)
+
+
 class Variables:
     """The variables of a contract, numbered as they are met.
 
@@ -60,6 +63,7 @@ class Variables:
 
     def __init__(self, contract: DataContract) -> None:
         self.contract = contract
+        self._columns, self._views = contract.columns, contract.views
         self.items: list[Variable] = []
         self._by_key: dict[object, int] = {}
         self._by_place: dict[tuple[int, int], tuple[int, float]] = {}
@@ -78,52 +82,48 @@ class Variables:
             + columns.astype(np.int64).ravel()
         )
         distinct, where = np.unique(code, return_inverse=True)
-        places = [self.place(*divmod(int(each), len(self.contract.columns))) for each in distinct]
+        width = len(self.contract.columns)
+        places = [self.place(*divmod(each, width)) for each in distinct.tolist()]
         ids = np.array([variable for variable, _ in places], dtype=np.int64)[where]
         shifts = np.array([shift for _, shift in places])[where]
         return ids.reshape(views.shape), shifts.reshape(views.shape)
 
     def place(self, view: int, column: int) -> tuple[int, float]:
         """The variable behind one reading, and the shift."""
-        if (view, column) not in self._by_place:
-            self._by_place[view, column] = self._new(view, column)
-        return self._by_place[view, column]
+        found = self._by_place.get((view, column))
+        if found is None:
+            found = self._by_place[view, column] = self._new(view, column)
+        return found
 
     def _new(self, view: int, column: int) -> tuple[int, float]:
-        entry, reading = self.contract.columns[column], self.contract.views[view]
+        entry, reading = self._columns[column], self._views[view]
         shift = 0.0
         when: tuple[object, ...] | None = None
-        if reading.kind == "previous":
+        if reading.kind == "base":
+            pass
+        elif reading.kind == "previous":
             when = ("previous", reading.groups)
         elif reading.kind == "raised" and entry.role == "output":
             when = ("raised", view)
         elif reading.kind == "raised" and reading.column == column:
             shift = reading.delta
-        number = entry.type in ("real", "boolean")
+        kind = entry.type
+        number = kind in ("real", "boolean")
         same: object = (entry.source, entry.unit, entry.role) if number else column
-        span = entry.span or (-np.inf, np.inf)
-        if entry.type == "boolean":
-            span = (0.0, 1.0)
+        span = (0.0, 1.0) if kind == "boolean" else entry.span or UNBOUNDED
         known = self._by_key.get((same, when))
         if known is None:
             self._by_key[same, when] = known = len(self.items)
             name = entry.name if when is None else self._name(view, column)
             readings = ((view, column, shift),)
             self.items.append(
-                Variable(
-                    name=name,
-                    type=entry.type,
-                    span=span,
-                    unit=entry.unit,
-                    codes=len(entry.vocabulary),
-                    readings=readings,
-                )
+                Variable(name, kind, span, entry.unit, len(entry.vocabulary), readings)
             )
             return known, shift
         old = self.items[known]
         narrower = (max(old.span[0], span[0]), min(old.span[1], span[1]))
-        self.items[known] = replace(
-            old, span=narrower, readings=(*old.readings, (view, column, shift))
+        self.items[known] = old._replace(
+            span=narrower, readings=(*old.readings, (view, column, shift))
         )
         return known, shift
 

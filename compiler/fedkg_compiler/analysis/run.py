@@ -18,17 +18,16 @@ from fedkg.pack import Pack
 from fedkg.pack.formulas import is_temporal
 from fedkg_compiler.analysis.bounds import Bounds, Boxes, Keys, RowTable, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.difference_bounds import DifferenceBounds, Paths
-from fedkg_compiler.analysis.interaction_analysis import Findings, PlaceReasoner
-from fedkg_compiler.analysis.interaction_groups import Place, find_places
-from fedkg_compiler.analysis.local_search import Shown, Trials
-from fedkg_compiler.analysis.parameter_subsumption import Tighter
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, Pattern, Quantifier
 
 if TYPE_CHECKING:
+    from fedkg_compiler.analysis.difference_bounds import Paths
+    from fedkg_compiler.analysis.interaction_analysis import Findings, PlaceReasoner
+    from fedkg_compiler.analysis.interaction_groups import Place
+    from fedkg_compiler.analysis.local_search import Shown, Trials
     from fedkg_compiler.graph.graph import Graph
 
 MOST_NAMES = 20
@@ -151,6 +150,10 @@ class _Reasoning:
         general = np.flatnonzero(~self.bounds.plain & ~self.bounds.dead & ~large).tolist()
         if not general:
             return
+        # Rules that only limit single columns need none of these methods.
+        from fedkg_compiler.analysis.interaction_groups import find_places
+        from fedkg_compiler.analysis.local_search import Trials
+
         places, self.left_out = find_places(self.table, self.bounds, general)
         for place in places:
             for rows in place.alike:
@@ -185,6 +188,10 @@ class _Reasoning:
 
     def _reasoners(self, places: Sequence[Place], trials: Trials) -> list[PlaceReasoner]:
         """Create the queries for each place, including the findings that need no solver."""
+        from fedkg_compiler.analysis.difference_bounds import DifferenceBounds
+        from fedkg_compiler.analysis.interaction_analysis import PlaceReasoner
+        from fedkg_compiler.analysis.parameter_subsumption import Tighter
+
         rows = [[row for row in place.rows if row not in self.torn] for place in places]
         tighter = Tighter(self.table)
         givers = [tighter.givers(here) for here in rows]
@@ -218,6 +225,8 @@ class _Reasoning:
 
     def _shown_by_paths(self, paths: Paths, rows: Sequence[int]) -> Shown:
         """What values would show of a place that paths decide."""
+        from fedkg_compiler.analysis.local_search import Shown
+
         return Shown(
             together=not paths.clash(rows),
             fails={row for row in rows if not paths.implies((), row)},
@@ -578,7 +587,9 @@ class _Reached:
 
     def by_rule(self, iri: str) -> bool:
         """Whether a rule selects the entity's table rows, or names it."""
-        return self._graph.key_of(iri) in self._keys or self._graph.label_of(iri) in self._entities
+        return (bool(self._keys) and self._graph.key_of(iri) in self._keys) or (
+            self._graph.label_of(iri) in self._entities
+        )
 
     @cached_property
     def _keys(self) -> set[tuple[str, str]]:
@@ -596,7 +607,8 @@ class _Reached:
     @cached_property
     def _entities(self) -> set[str]:
         entities = self._pack.manifest.entities
-        return {part for entity in entities for part in (entity, *entity.split(", "))}
+        listed = (entity for entity in entities if ", " in entity)
+        return {*entities, *(part for entity in listed for part in entity.split(", "))}
 
 
 def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:

@@ -24,11 +24,12 @@ from fedkg_compiler.graph.graph_terms import (
     local_name,
     order_key,
 )
-from fedkg_compiler.graph.named_graphs import DEFAULT, with_named_graphs
+from fedkg_compiler.graph.named_graphs import DEFAULT, names_graph, with_named_graphs
 from fedkg_compiler.graph.node_values import Values, node_of
 from fedkg_compiler.graph.owl_rl_closure import TYPE
 from fedkg_compiler.graph.property_columns import Columns
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
+from fedkg_compiler.graph.recorded_answers import RecordedAnswers, query_key
 from fedkg_compiler.graph.span_construction import report
 from fedkg_compiler.graph.standard_vocabularies import RDFS, SKOS
 from fedkg_compiler.graph.vocabulary_index import Definition, Vocabulary, closest_name, known_terms
@@ -49,7 +50,8 @@ class Graph:
 
     Args:
         store: the triples of the closure: the user's data and what it entails in the default graph,
-            the others in their named graphs.
+            the others in their named graphs; or a function that reads them, called when an answer
+            needs triples.
         vocabulary: the names that rule files may use.
         defined: the definitions of names in ontologies and graphs, by IRI.
         ownership: the owners of nodes, for a private pack; the triples of other clients have been
@@ -59,30 +61,50 @@ class Graph:
         named: gives the quads of the named graphs that are not in the store: copies of what is in
             the default graph, by source.
         whole: all triples of the closure, where `store` holds only those that rules touch; they
-            answer what may be asked of any name. Default: `store`.
+            answer what may be asked of any name. Default: `store`, which is not a function then.
+        answers: earlier answers of the same triples; default: none.
     """
 
     def __init__(
         self,
-        store: ox.Store,
+        store: ox.Store | Callable[[], ox.Store],
         vocabulary: Vocabulary,
         defined: Mapping[str, Definition],
         ownership: Ownership | None = None,
         told: Told | None = None,
         named: Callable[[ox.Store], Iterable[ox.Quad]] | None = None,
         whole: ox.Store | None = None,
+        answers: RecordedAnswers | None = None,
     ) -> None:
         self._named = named
-        self._whole = store if whole is None else whole
-        self._store = store
-        self._values = Values(store)
-        self._columns = Columns(store, self._values)
+        if whole is None:
+            assert isinstance(store, ox.Store), "`whole` is missing"
+            whole = store
+        self._whole = whole
+        self._given = store
+        self._answers = RecordedAnswers() if answers is None else answers
+        self._columns = self._new_columns()
         self._defined = defined
-        self._labels: dict[str, str] = {}
         self._plain: dict[Node | None, select_results.Plain] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
         self.told = told
+
+    @cached_property
+    def _store(self) -> ox.Store:
+        """The triples that rules touch; read when they are first needed."""
+        return self._given if isinstance(self._given, ox.Store) else self._given()
+
+    @cached_property
+    def _values(self) -> Values:
+        return Values(self._store)
+
+    def _new_columns(self) -> Columns:
+        return Columns(
+            self._answers,
+            store=lambda: self._store,
+            unit_of=lambda node: self._values.unit_of(node),
+        )
 
     @property
     def store(self) -> ox.Store:
@@ -114,11 +136,16 @@ class Graph:
             store.extend(triples)
             self._whole = store
         self._store = self._whole
-        for name in ("_process", "_whole_process"):
+        for name in ("_process", "_whole_process", "_values", "_all_labels"):
             self.__dict__.pop(name, None)
-        self._values = Values(self._store)
-        self._columns = Columns(self._store, self._values)
-        self._labels.clear()
+        self._answers = RecordedAnswers()
+        self._columns = self._new_columns()
+
+    def keep_answers(self) -> None:
+        """Write the answers so far beside the closure that they are from, for the next compilation;
+        nothing for a graph in memory.
+        """
+        self._answers.keep()
 
     def close(self) -> None:
         """End the processes that queries run in; another query starts them anew."""
@@ -156,10 +183,20 @@ class Graph:
             Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
                 after an error the rows are empty.
         """
+
+        def answer(text: str) -> list[tuple[RdfTerm | None, ...]]:
+            key = query_key(text, self.vocabulary.prefixes)
+            self._answers.asked.add(key)
+            if key not in self._answers.solutions:
+                found = self._process.select(text, prefixes=self.vocabulary.prefixes)
+                rows = query.sorted_rows(found, variables, self._values)
+                if names_graph(text):  # the other graphs are not all in the closure
+                    return rows
+                self._answers.solutions[key] = rows
+            return self._answers.solutions[key]
+
         with query_at(span.file, span.line):
-            return query.select(
-                self._process, self._values, self.vocabulary, where, variables, span
-            )
+            return query.select(answer, self.vocabulary, where, variables, span)
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
@@ -250,13 +287,17 @@ class Graph:
 
         With `vocabularies` those that only a vocabulary describes too.
         """
-        graph = None if vocabularies else DEFAULT
-        found = {
-            quad.subject.value
-            for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri), graph)
-            if isinstance(quad.subject, ox.NamedNode)
-        }
-        return sorted(found)
+        members = self._answers.members
+        key = f"{iri} {vocabularies}"
+        if key not in members:
+            graph = None if vocabularies else DEFAULT
+            found = {
+                quad.subject.value
+                for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri), graph)
+                if isinstance(quad.subject, ox.NamedNode)
+            }
+            members[key] = sorted(found)
+        return members[key]
 
     def resolve(
         self, text: str, form: OneOf["pname", "iri", "name"], span: Span
@@ -322,7 +363,11 @@ class Graph:
         """
         if not is_iri(property_iri):
             return []
-        return self._columns.property_columns(property_iri, entity_iri)
+        found = self._answers.observations
+        asked = f"{property_iri} {entity_iri or ''}"
+        if asked not in found:
+            found[asked] = self._columns.property_columns(property_iri, entity_iri)
+        return found[asked]
 
     def column_at(self, iri: str) -> list[ColumnFact]:
         """Return the table columns with the values of a sensor, or of an observed property for all
@@ -330,9 +375,9 @@ class Graph:
         """
         return self._columns.at(iri)
 
-    def alternative_columns(self, column: str) -> tuple[str, ...]:
-        """Return the further headers that the graph knows for the column with a header, sorted."""
-        return self._columns.alternatives(column)
+    def alternative_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the further headers that the graph knows for columns, sorted, by their header."""
+        return self._columns.alternatives()
 
     def is_shared(self, column: str) -> bool:
         """Tell whether the sensors of several entities have their values in a column."""
@@ -349,12 +394,13 @@ class Graph:
         """Return the entity's name for people: its label in English, else without a language, else
         in any, else the local name.
         """
-        if iri not in self._labels:
-            self._labels[iri] = self._label(iri)
-        return self._labels[iri]
+        labels = self._answers.labels
+        if iri not in labels:
+            labels[iri] = self._label(iri)
+        return labels[iri]
 
     def _label(self, iri: str) -> str:
-        if len(self._labels) < _FEW_LABELS:
+        if len(self._answers.labels) < _FEW_LABELS:
             found = self._label_quads(node_of(iri))
             texts = [quad.object for quad in found if isinstance(quad.object, ox.Literal)]
         else:
@@ -401,10 +447,16 @@ class Graph:
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
-    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
+    def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, ...]]:
         """Return the subjects and values of a property in the user's data, as plain values."""
-        quads = self._store.quads_for_pattern(None, ox.NamedNode(property_iri), None, DEFAULT)
-        return [(self._values.term(quad.subject), self._values.term(quad.object)) for quad in quads]
+        pairs = self._answers.pairs
+        if property_iri not in pairs:
+            values, name = self._values, ox.NamedNode(property_iri)
+            quads = self._store.quads_for_pattern(None, name, None, DEFAULT)
+            pairs[property_iri] = [
+                (values.term(quad.subject), values.term(quad.object)) for quad in quads
+            ]
+        return pairs[property_iri]
 
     def properties_between(self, subject_iri: str, text: str) -> list[str]:
         """Return the properties of a subject with a literal of this text, sorted by IRI."""

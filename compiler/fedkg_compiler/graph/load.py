@@ -56,6 +56,7 @@ from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.graph.reasoning.facts import TooLarge
 from fedkg_compiler.graph.reasoning.fixpoint import clashes
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
+from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
@@ -77,6 +78,7 @@ from fedkg_compiler.input_tracking import ABSENT, is_endpoint, is_store, note, r
 if TYPE_CHECKING:
     from fedkg_compiler.graph.stores.closure_cache import Closed
     from fedkg_compiler.graph.stores.relevant_terms import Relevance, RuleTerms
+    from fedkg_compiler.graph.stores.rule_relevant_triples import TouchedPart
 
 
 LOCAL = "file:///"
@@ -298,7 +300,7 @@ class _Loading:
     columns: DerivedColumns | None = None
     """What the graphs state about columns in other words than `fkg:column`; None before it was
     asked for."""
-    closed_part: ox.Store | None = None
+    closed_part: TouchedPart | None = None
     """What rules touch of a closure that is kept on disk."""
 
     def keep_source(self, document: Document, kind: str) -> None:
@@ -378,7 +380,11 @@ def load_graph(
         kept = [quad for quad in _triples(loading, equal) if is_kept(quad)]
     else:
         part = loading.closed_part
-        graph = _graph(loading, found, whole if part is None else part, whole)
+        graph = (
+            _graph(loading, found, whole, whole)
+            if part is None
+            else _graph(loading, found, part.read, whole, answers=part.answers)
+        )
     graph.told = Told(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
@@ -923,12 +929,13 @@ def _defined(loading: _Loading) -> dict[str, Definition]:
 def _graph(
     loading: _Loading,
     found: Mapping[str, Definition],
-    store: ox.Store,
+    store: ox.Store | Callable[[], ox.Store],
     whole: ox.Store,
     ownership: Ownership | None = None,
     is_kept: Callable[[ox.Quad], bool] | None = None,
+    answers: Path | None = None,
 ) -> Graph:
-    """The graph over `store`.
+    """The graph over `store`, with the answers of earlier compilations in the file `answers`.
 
     Names are known where `whole` has them: it has more triples than `store` where rules touch only
     a part of them, and for a private pack.
@@ -943,7 +950,7 @@ def _graph(
         declared=_declared(loading),
         graphs=frozenset(_graph_names(loading)),
         store=whole,
-        told=None if ownership is None else store,
+        told=store if ownership is not None and isinstance(store, ox.Store) else None,
     )
     return Graph(
         store,
@@ -951,7 +958,8 @@ def _graph(
         found,
         ownership,
         named=lambda held: _copies(loading, held, is_kept),
-        whole=whole if ownership is None else store,
+        whole=whole if ownership is None else None,
+        answers=None if answers is None else RecordedAnswers.from_file(answers),
     )
 
 

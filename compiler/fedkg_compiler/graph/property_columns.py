@@ -5,14 +5,15 @@ an entity.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 
 import pyoxigraph as ox
 
 from fedkg_compiler.graph.graph_terms import ColumnFact, local_name
-from fedkg_compiler.graph.node_values import Values, node_of
+from fedkg_compiler.graph.node_values import node_of
 from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
+from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 _COLUMN = ox.NamedNode(FKG + "column")
@@ -31,15 +32,30 @@ Links = dict[Resource, list[Resource]]
 class Columns:
     """The facts about tables of a closed store, each kind gathered once when first asked for:
     plants have ten thousands of sensors.
+
+    Args:
+        answers: what was found out before, in this compilation or an earlier one.
+        store: gives the triples; called when they are needed.
+        unit_of: gives the unit of a node as text; None if it has none.
     """
 
-    def __init__(self, store: ox.Store, values: Values) -> None:
-        self._store = store
-        self._values = values
+    def __init__(
+        self,
+        answers: RecordedAnswers,
+        *,
+        store: Callable[[], ox.Store],
+        unit_of: Callable[[Resource], str | None],
+    ) -> None:
+        self._answers = answers
+        self._give_store = store
+        self._unit_of = unit_of
         self._attached: dict[Resource, Links] = {}
         self._members: Links = {}
         self._common: dict[Resource, frozenset[ColumnFact]] = {}
-        self._keys: dict[str, tuple[str, str] | None] = {}
+
+    @cached_property
+    def _store(self) -> ox.Store:
+        return self._give_store()
 
     def property_columns(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
         """Return the columns with a property's observations, sorted.
@@ -54,7 +70,7 @@ class Columns:
         own: set[ColumnFact] = set()
         for observed in self._and_members(wanted) if hosted is None or hosted else ():
             common = self._column_texts.get(observed, [])
-            common_unit = self._values.unit_of(observed)
+            common_unit = self._unit_of(observed)
             watching = self._observing.get(observed, [])
             for sensor in (
                 watching
@@ -66,7 +82,7 @@ class Columns:
                     for host in self._hosts.get(sensor, [])
                     if isinstance(host, ox.NamedNode)
                 ]
-                unit = self._values.unit_of(sensor) or common_unit
+                unit = self._unit_of(sensor) or common_unit
                 for column in self._column_texts.get(sensor) or common:
                     own |= {
                         ColumnFact(
@@ -89,9 +105,7 @@ class Columns:
         """The columns that a property has for all entities."""
         if wanted not in self._common:
             self._common[wanted] = frozenset(
-                ColumnFact(
-                    column=column, unit=self._values.unit_of(observed), entity=None, sensor=None
-                )
+                ColumnFact(column=column, unit=self._unit_of(observed), entity=None, sensor=None)
                 for observed in self._and_members(wanted)
                 if observed not in self._observed.get(observed, ())  # a point has its own column
                 for column in self._column_texts.get(observed, [])
@@ -105,21 +119,25 @@ class Columns:
         A sensor without `fkg:column` takes that of what it observes; the entity is what hosts it. A
         property has none.
         """
+        columns = self._answers.columns
+        if iri not in columns:
+            columns[iri] = self._at(iri)
+        return columns[iri]
+
+    def _at(self, iri: str) -> list[ColumnFact]:
         node = node_of(iri)
         hosts = [host.value for host in self._hosts.get(node, []) if isinstance(host, ox.NamedNode)]
         observed: Collection[Resource] = self._observed.get(node, ())
         if len(observed) > 1:
             observed = sorted(observed, key=lambda other: other.value)
         if not hosts and not observed:
-            unit = self._values.unit_of(node)
+            unit = self._unit_of(node)
             return [
                 ColumnFact(column=column, unit=unit, entity=None, sensor=None)
                 for column in self._column_texts.get(node, [])
             ]
         own = self._column_texts.get(node)
-        unit = self._values.unit_of(node) or next(
-            filter(None, map(self._values.unit_of, observed)), None
-        )
+        unit = self._unit_of(node) or next(filter(None, map(self._unit_of, observed)), None)
         found = [
             ColumnFact(column=column, unit=unit, entity=host, sensor=iri)
             for texts in (
@@ -130,12 +148,13 @@ class Columns:
         ]
         return found if len(found) < 2 else _ordered({*found})
 
-    def alternatives(self, column: str) -> tuple[str, ...]:
-        """Return the further headers (`fkg:alternativeColumn`) of the column with a header."""
-        return self._alternatives.get(column, ())
+    def alternatives(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the further headers (`fkg:alternativeColumn`) of columns, by their header."""
+        if self._answers.alternatives is None:
+            self._answers.alternatives = self._all_alternatives()
+        return self._answers.alternatives
 
-    @cached_property
-    def _alternatives(self) -> dict[str, tuple[str, ...]]:
+    def _all_alternatives(self) -> dict[str, tuple[str, ...]]:
         texts = self._texts(_ALTERNATIVE)
         found: dict[str, set[str]] = defaultdict(set)
         for node, others in texts.items():
@@ -145,10 +164,11 @@ class Columns:
 
     def is_shared(self, column: str) -> bool:
         """Tell whether the sensors of several entities have their values in a column."""
-        return column in self._shared
+        if self._answers.shared is None:
+            self._answers.shared = self._all_shared()
+        return column in self._answers.shared
 
-    @cached_property
-    def _shared(self) -> frozenset[str]:
+    def _all_shared(self) -> frozenset[str]:
         """The columns that sensors of several entities have."""
         first: dict[str, Resource] = {}
         found: set[str] = set()
@@ -170,13 +190,16 @@ class Columns:
         The entity or one of its classes (most special class first) states the column; the value is
         `fkg:keyValue`, else the local name.
         """
-        if entity_iri not in self._keys:
-            self._keys[entity_iri] = self._key(entity_iri)
-        return self._keys[entity_iri]
+        if self._answers.keyed is None:
+            self._answers.keyed = bool(self._key_columns)
+        if not self._answers.keyed:
+            return None
+        keys = self._answers.keys
+        if entity_iri not in keys:
+            keys[entity_iri] = self._key(entity_iri)
+        return keys[entity_iri]
 
     def _key(self, entity_iri: str) -> tuple[str, str] | None:
-        if not self._key_columns:
-            return None
         entity = node_of(entity_iri)
         column = next(iter(self._key_columns.get(entity, [])), None) or self._class_key(entity)
         if column is None:
@@ -266,7 +289,7 @@ class Columns:
             self._attached[wanted] = _grouped(pairs)
         return {
             ColumnFact(
-                column=column, unit=self._values.unit_of(node), entity=entity_iri, sensor=node.value
+                column=column, unit=self._unit_of(node), entity=entity_iri, sensor=node.value
             )
             for node in self._attached[wanted].get(node_of(entity_iri), [])
             for column in self._column_texts[node]

@@ -5,12 +5,12 @@ the rule file.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph_terms import RdfTerm, order_key
 from fedkg_compiler.graph.node_values import Values
-from fedkg_compiler.graph.query_process import QueryProcess, Solutions
+from fedkg_compiler.graph.query_process import Solutions
 from fedkg_compiler.graph.span_construction import inside, report
 from fedkg_compiler.graph.sparql_syntax.parser import find_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
@@ -29,8 +29,7 @@ _EXAMPLE = "braces hold a SPARQL group graph pattern: `?x a plant:Pump ; plant:l
 
 
 def select(
-    process: QueryProcess,
-    values: Values,
+    answer: Callable[[str], list[Row]],
     vocabulary: Vocabulary,
     where: str,
     variables: Sequence[str],
@@ -38,7 +37,7 @@ def select(
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` under the pattern `where`, sorted.
 
-    `span` is the place of `where`.
+    `answer` gives the rows of a SELECT, as `sorted_rows` does; `span` is the place of `where`.
 
     After an error the rows are empty, after warnings alone they are complete. The pattern sees the
     user's data and what it entails; `GRAPH` leads to the other statements.
@@ -65,8 +64,7 @@ def select(
         return [], tuple(problems)
     query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
     try:
-        found = process.select(query, prefixes=vocabulary.prefixes)
-        rows = sorted_rows(found, variables, values)
+        rows = answer(query)
     except SyntaxError as error:
         return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
     except (OSError, ValueError, RuntimeError) as error:

@@ -34,8 +34,10 @@ from fedkg_compiler.analysis import (  # noqa: E402
     witness_search,
     z3_solver,
 )
+from fedkg_compiler.analysis.difference_bounds import DifferenceBounds  # noqa: E402
 from fedkg_compiler.analysis.interaction_analysis import PlaceReasoner  # noqa: E402
-from fedkg_compiler.analysis.local_search import Shown  # noqa: E402
+from fedkg_compiler.analysis.local_search import Shown, Trials  # noqa: E402
+from fedkg_compiler.analysis.parameter_subsumption import Tighter  # noqa: E402
 from fedkg_compiler.analysis.verdict import Verdict  # noqa: E402
 from fedkg_compiler.pipeline import compile_rules  # noqa: E402
 
@@ -112,12 +114,12 @@ def without(procedure: str) -> Iterator[None]:
 UNDECIDED = witness_search.Searched(answer="unknown")
 PROCEDURES: dict[str, list[tuple[Any, str, Any]]] = {
     "boxes": [(run.Boxes, "conflicts", lambda self: []), (run.Boxes, "implied", lambda *_: {})],
-    "tighter numbers": [(run.Tighter, "givers", lambda self, rows: {})],
-    "shortest paths": [(run.DifferenceBounds, "at", lambda self, rows: None)],
+    "tighter numbers": [(Tighter, "givers", lambda self, rows: {})],
+    "shortest paths": [(DifferenceBounds, "at", lambda self, rows: None)],
     "linear programs": [(run._Reasoning, "_linear", lambda self, place: None)],
     "local search": [
-        (run.Trials, "show", lambda self, places: [Shown() for _ in places]),
-        (run.Trials, "together", lambda self, keys, rows: False),
+        (Trials, "show", lambda self, places: [Shown() for _ in places]),
+        (Trials, "together", lambda self, keys, rows: False),
     ],
     "z3": [(z3_solver.Solver, "ask", lambda self, *_: "unknown")],
     "branch and prune": [(witness_search.WitnessSearch, "ask", lambda self, *_: UNDECIDED)],

@@ -5,11 +5,14 @@ file, which is read and closed whole.
 from __future__ import annotations
 
 import random
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
+from fedkg_compiler.graph.graph_terms import ColumnFact, Iri, Literal, Quantity
+from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.stores import rule_relevant_triples
 from fedkg_compiler.graph.stores.store_loading import load_files
 from fedkg_compiler.pipeline import compile_rules
@@ -113,6 +116,106 @@ def test_a_part_holds_what_rules_name_and_is_read_again(
     assert compiled(rules.replace("<= ?x", "<= ?x + 1"), store) != compiled(rules, store)
     monkeypatch.setattr(rule_relevant_triples, "LARGEST", 1)  # more than fits: the closure is asked
     compiled(rules, store)
+
+
+PLANT = """\
+@prefix unit: <http://qudt.org/vocab/unit/> .
+@prefix qudt: <http://qudt.org/schema/qudt/> .
+p:C1 fkg:keyColumn "machine" .
+p:E1 a p:C0 ; p:limit 4 ; rdfs:label "one"@de , "first"@en .
+p:E2 a p:C0 ; p:limit [ qudt:numericValue 2.5 ; qudt:unit unit:BAR ] .
+p:E3 a p:C1 ; p:limit 7 ; fkg:client "linz" .
+p:S1 a sosa:Sensor ; sosa:observes p:heat ; sosa:isHostedBy p:E1 ; fkg:column "h1" ;
+  fkg:alternativeColumn "old h1" .
+p:S2 a sosa:Sensor ; sosa:observes p:heat ; sosa:isHostedBy p:E2 ; fkg:column "h2" .
+"""
+"""Entities with keys, labels, quantities, owners, columns and further headers."""
+EDITED = (
+    "prefix p: <https://example.org/p#>\nprefix sosa: <http://www.w3.org/ns/sosa/>\n"
+    "rule hot for ?s where { ?s a sosa:Sensor ; sosa:observes p:heat } require value(?s) <= LIMIT\n"
+    "signal torque(?m) is p:torque\n"
+    "rule weak for ?m in class p:C0 require torque(?m) <= LIMIT\n"
+    "rule strong for ?m, ?x where { ?m a p:C1 ; p:limit ?x } require torque(?m) <= ?x + LIMIT\n"
+)
+
+
+def stored_plant(folder: Path) -> tuple[Path, Path]:
+    """A graph file, and a store with its triples."""
+    file, store = folder / "graph.ttl", folder / "graph.store"
+    file.write_text(HEAD + PLANT, encoding="utf-8")
+    assert load_files(store, [file])[0] is not None
+    return file, store
+
+
+def test_an_edited_rule_is_compiled_from_recorded_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, store = stored_plant(tmp_path)
+    assert compiled(EDITED.replace("LIMIT", "5"), store)[0]
+    edited = EDITED.replace("LIMIT", "6")
+    expected = compiled(edited, file)
+    assert expected[0]
+    monkeypatch.setattr(
+        rule_relevant_triples, "_read", lambda *_: pytest.fail("triples are read again")
+    )
+    assert compiled(edited, store) == expected
+    with pytest.raises(pytest.fail.Exception):  # another pattern needs the triples
+        compiled(edited.replace("p:C1 ; p:limit ?x", "p:C0 ; p:limit ?x"), store)
+
+
+def test_recorded_answers_end_with_their_triples(tmp_path: Path) -> None:
+    file, store = stored_plant(tmp_path)
+    rules = EDITED.replace("LIMIT", "5")
+    before = compiled(rules, store)
+    file.write_text(HEAD + PLANT.replace('"h2"', '"h3"').replace("p:E3 a p:C1", "p:E3 a p:C0"))
+    assert load_files(store, [file])[0] is not None
+    assert compiled(rules, store) == compiled(rules, file) != before
+
+
+def test_damaged_answers_are_computed_again(tmp_path: Path) -> None:
+    file, store = stored_plant(tmp_path)
+    rules = EDITED.replace("LIMIT", "5")
+    expected = compiled(rules, file)
+    compiled(rules, store)
+    (answers,) = store.glob("closed/*/touched/*.json")
+    whole = answers.read_text(encoding="utf-8")
+    for damage in ("", "{}", '{"names": [1]}', whole[: len(whole) // 2]):
+        answers.write_text(damage, encoding="utf-8")
+        assert compiled(rules, store) == expected, damage
+        assert answers.read_text(encoding="utf-8") == whole
+
+
+def test_answers_with_blank_nodes_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    blank, known = Iri("_:b0"), Iri("https://example.org/p#E1")
+    terms = (known, None, Literal(True, "true", "x"), Literal(1.5, "1.5", "y"), Quantity(2.0, "K"))
+    answers = RecordedAnswers(path=path, keyed=True, shared=frozenset({"a"}), alternatives={})
+    answers.solutions |= {"blank": [(blank,)], "kept": [terms, terms[::-1]], "none": []}
+    answers.labels |= {blank.value: "b", known.value: "one"}
+    answers.keys |= {known.value: ("machine", "E1"), "https://example.org/p#E2": None}
+    answers.columns |= {
+        known.value: [ColumnFact("h", "K", "https://example.org/p#E2", known.value)] * 2,
+        "https://example.org/p#E2": [],
+    }
+    fact = ColumnFact("h", None, "https://example.org/p#E2", known.value, is_stored=True)
+    answers.observations |= {"p e": [fact], "p ": [fact._replace(sensor="b0")]}
+    answers.keep()
+    found = RecordedAnswers.from_file(path)
+    del answers.solutions["blank"], answers.labels[blank.value], answers.observations["p "]
+    for name in (
+        field.name for field in fields(answers) if field.name[0] != "_" and field.name != "asked"
+    ):
+        assert getattr(found, name) == getattr(answers, name), name
+
+
+def test_solutions_of_patterns_that_are_no_longer_asked_go(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    answers = RecordedAnswers(path=path, solutions={f"old{i}": [] for i in range(30)})
+    answers.solutions["new"] = [(Iri("https://example.org/p#E1"),)]
+    answers.asked.add("new")
+    answers.keep()
+    kept = RecordedAnswers.from_file(path).solutions
+    assert list(kept) == [*(f"old{i}" for i in range(10, 30)), "new"]
 
 
 def test_patterns_over_any_node_touch_everything() -> None:

@@ -228,7 +228,7 @@ class Observer:
             found = [
                 self._column_place(fact.column, signal.name, fact.unit or "") for fact in shared
             ]
-            return [replace(place, key=key) for place in found if place is not None]
+            return [place._replace(key=key) for place in found if place is not None]
         quiet = replace(self.sources, problems=Problems())
         place = observed_place(str(predicate), self._cell(focus), quiet, self.span)
         said = quiet.problems.all()
@@ -279,7 +279,7 @@ class Observer:
         )
         text = Observed(
             property=str(predicate),
-            place=replace(place, column=column),
+            place=place._replace(column=column),
             kind="text",
             datatype=datatype,
             datatypes=datatypes,

@@ -111,8 +111,8 @@ class Observations:
         return (
             self.kind(iri, place),
             self.categories(iri),
-            replace(place, column=0, key=None),
-            replace(entry, name="", source=""),
+            place._replace(column=0, key=None),
+            entry._replace(name="", source=""),
         )
 
     def is_rows(self, class_iri: str) -> bool:

@@ -6,7 +6,8 @@ of the whole closure, as long as a pattern names its properties and classes. Wha
 any property (whether a name occurs at all, explanations) is asked of the whole closure.
 
 The triples are cached beside the closure, under a digest of the properties and classes that were
-chosen: the default graph as N-Triples, which are read fast, the others as N-Quads.
+chosen: the default graph as N-Triples, which are read fast, the others as N-Quads. They are read
+only for questions that no earlier compilation asked (`fedkg_compiler.graph.recorded_answers`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -27,8 +29,10 @@ from fedkg_compiler.graph.stores.closure_cache import Closed
 from fedkg_compiler.graph.stores.relevant_terms import TYPE, RuleTerms, is_read_of_closure
 
 FOLDER = "touched"
+ANSWERS = ".json"
+"""Suffix of the file with the answers to earlier compilations."""
 MOST = 8
-"""Parts that are cached for one closure."""
+"""Parts of one closure that have files."""
 LARGEST = 1_000_000
 """Triples of a part that are read into memory: about 300 MB. Of more, the closure itself is
 asked."""
@@ -36,9 +40,21 @@ _KEY_COLUMN = ox.NamedNode(FKG + "keyColumn")
 _OBSERVES = ox.NamedNode(SOSA + "observes")
 
 
-def touched_part(entry: Path, closed: Closed, rules: RuleTerms) -> ox.Store:
-    """Return the triples of a closure that rules can ask for; the closure itself where that is
-    very much of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedPart:
+    """The triples of a closure that rules can ask for.
+
+    Attributes:
+        read: reads them into memory; gives the closure itself where that is very much of it.
+        answers: the file with the answers of earlier compilations.
+    """
+
+    read: Callable[[], ox.Store]
+    answers: Path
+
+
+def touched_part(entry: Path, closed: Closed, rules: RuleTerms) -> TouchedPart:
+    """Return the triples of a closure that rules can ask for.
 
     Args:
         entry: the folder of the closure.
@@ -53,15 +69,25 @@ def touched_part(entry: Path, closed: Closed, rules: RuleTerms) -> ox.Store:
     kinds = [kind for kind in closed.classes if rules.types or rules.names(kind)]
     count = sum(closed.properties[name] for name in properties)
     count += sum(closed.classes[kind] for kind in kinds)
-    if count > LARGEST:
-        return closed.store
     asked = json.dumps([sorted(name.value for name in some) for some in (properties, kinds)])
     path = entry / FOLDER / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.nt"
+    answers = path.with_suffix(ANSWERS)
+    if not answers.exists():
+        _forget_oldest(path.parent)
+    if count > LARGEST:
+        return TouchedPart(read=lambda: closed.store, answers=answers)
+    return TouchedPart(read=lambda: _read(path, closed.store, properties, kinds), answers=answers)
+
+
+def _read(
+    path: Path, whole: ox.Store, properties: Iterable[ox.NamedNode], kinds: Iterable[ox.NamedNode]
+) -> ox.Store:
+    """Read a part from its files, which are written first if they do not exist."""
     beside = path.with_suffix(".nq")
     try:
         default, named = path.read_bytes(), beside.read_bytes()
     except OSError:
-        found = dict.fromkeys(_triples(closed.store, properties, kinds))
+        found = dict.fromkeys(_triples(whole, properties, kinds))
         inside = [quad.triple for quad in found if quad.graph_name == DEFAULT]
         default = ox.serialize(inside, format=ox.RdfFormat.N_TRIPLES) or b""
         others = (quad for quad in found if quad.graph_name != DEFAULT)
@@ -101,7 +127,18 @@ def _keep(path: Path, body: bytes) -> None:
         part = path.with_name(f".{path.name}.{os.getpid()}")
         part.write_bytes(body)
         part.replace(path)
-        parts = sorted(path.parent.glob("*.nt"), key=lambda one: one.stat().st_mtime_ns)
-        for old in parts[:-MOST]:
-            old.unlink(missing_ok=True)
-            old.with_suffix(".nq").unlink(missing_ok=True)
+        _forget_oldest(path.parent)
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Take away the files of the parts that were written first, beyond `MOST` parts."""
+    with suppress(OSError):
+        files = sorted(
+            (path for path in folder.iterdir() if not path.name.startswith(".")),
+            key=lambda path: path.stat().st_mtime_ns,
+            reverse=True,
+        )
+        kept = {*list(dict.fromkeys(path.stem for path in files))[:MOST]}
+        for path in files:
+            if path.stem not in kept:
+                path.unlink(missing_ok=True)

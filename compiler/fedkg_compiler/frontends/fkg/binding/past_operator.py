@@ -35,7 +35,7 @@ def history(reading: Reading, book: Book) -> Reading:
     if reading.role == "input":
         return reading
     places = tuple(
-        replace(place, column=book.history(place.column), role="input") for place in reading.places
+        place._replace(column=book.history(place.column), role="input") for place in reading.places
     )
     return replace(reading, places=places)
 

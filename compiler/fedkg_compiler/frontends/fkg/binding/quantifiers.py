@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -85,11 +84,11 @@ def of_solutions(
     sources: Sources,
 ) -> Environment:
     """The environment of rows that the graph gave for some variables."""
-    known: dict[RdfTerm, Cell] = {}
-    cells = [
-        tuple(None if term is None else term_cell(term, sources, known) for term in row)
-        for row in rows
-    ]
+    of_terms: dict[RdfTerm | None, Cell | None] = {
+        term: None if term is None else _new_cell(term, sources)
+        for term in dict.fromkeys([term for row in rows for term in row])
+    }
+    cells = [tuple([of_terms[term] for term in row]) for row in rows]
     columns = {name: in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
     return Environment(rows=len(rows), cells=columns, span=span, where=partial(_describe, cells))
 
@@ -135,6 +134,8 @@ def in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
     """
     first: dict[Dimension, Unit] = {}
     done: dict[Cell, Cell] = {}
+    if not any(cell is not None and cell.unit for cell in cells):
+        return tuple(cells)
     for cell in cells:
         if cell is None or not cell.unit or cell.number is None or cell in done:
             continue
@@ -142,7 +143,7 @@ def in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
         if isinstance(unit, UnitProblem) or unit.affine:
             continue
         known = first.setdefault(unit.dimension, unit)
-        done[cell] = replace(cell, number=conversion(unit, known).one(cell.number), unit=known.text)
+        done[cell] = cell._replace(number=conversion(unit, known).one(cell.number), unit=known.text)
     return tuple(cell if cell is None else done.get(cell, cell) for cell in cells)
 
 
@@ -153,21 +154,23 @@ def _describe(cells: list[tuple[Cell | None, ...]], row: int) -> str:
 
 def term_cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
     """A value of the graph as a value of the quantifier; `known` keeps those that were seen."""
-    if term in known:
-        return known[term]
+    if term not in known:
+        known[term] = _new_cell(term, sources)
+    return known[term]
+
+
+def _new_cell(term: RdfTerm, sources: Sources) -> Cell:
     match term:
         case Iri(value):
-            cell = entity_cell(value, sources)
+            return entity_cell(value, sources)
         case Quantity(number, unit):
-            cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
+            return Cell(text=f"{number:g} {unit}", number=number, unit=unit)
         case Literal(value, lexical, _):
-            cell = Cell(
+            return Cell(
                 text=lexical,
                 number=None if isinstance(value, str) else float(value),
                 category=lexical,
             )
-    known[term] = cell
-    return cell
 
 
 def entity_cell(iri: str, sources: Sources) -> Cell:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fedkg.pack import RuleRecord
+from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
@@ -180,7 +181,14 @@ def record_of(rule: FileRule) -> RuleRecord:
 
 def _missing(environment: Environment, used: set[str]) -> list[frozenset[str]]:
     """For each row, the variables that the rule uses and that have no value."""
-    cells = {name: environment.cells[name] for name in sorted(used) if name in environment.cells}
+    cells = {
+        name: column
+        for name in sorted(used)
+        if (column := environment.cells.get(name)) is not None
+        and any(cell is None for cell in column)
+    }
+    if not cells:
+        return [frozenset()] * environment.rows
     return [
         frozenset(name for name, column in cells.items() if column[i] is None)
         for i in range(environment.rows)
@@ -219,21 +227,29 @@ def _groups(
     found = sorted(
         (key, reading.places) for key, reading in readings.found.items() if reading is not None
     )
+    split = [(frozenset(variable.split()), places) for (_, variable), places in found]
+    different: dict[Unit | None, int] = {}
+    by_identity: dict[int, int] = {}
+
+    def number(unit: Unit | None) -> int:
+        """Equal units have one number: rows are compared by it, because units are slow to hash."""
+        known = by_identity.get(id(unit))
+        if known is None:
+            known = by_identity[id(unit)] = different.setdefault(unit, len(different))
+        return known
+
     groups: dict[Hashable, list[int]] = {}
     for i in range(environment.rows):
-        places = [
-            places[i] for (_, variable), places in found if missing[i].isdisjoint(variable.split())
-        ]
-        if all(place.column >= 0 for place in places):
-            units = tuple(_unit(column[i]) for column in cells)
-            groups.setdefault(
-                (
-                    missing[i],
-                    units,
-                    tuple((place.role, place.stored, place.rule_unit) for place in places),
-                ),
-                [],
-            ).append(i)
+        here = missing[i]
+        key: list[Hashable] = [here, *[_unit(column[i]) for column in cells]]
+        for variables, places in split:
+            if here.isdisjoint(variables):
+                place = places[i]
+                if place.column < 0:
+                    break
+                key += (place.role, number(place.stored), number(place.rule_unit))
+        else:
+            groups.setdefault(tuple(key), []).append(i)
     return list(groups.values())
 
 
@@ -303,6 +319,17 @@ def _keys(
         if isinstance(node, IsClass) and node.form == "variable"
     }
     others = [cells for name, cells in environment.cells.items() if name not in compared]
+    if not any(
+        cell is not None and cell.key is not None for cells in others for cell in cells
+    ) and (
+        not any(
+            place.key is not None
+            for reading in readings.found.values()
+            if reading is not None
+            for place in reading.places
+        )
+    ):
+        return ((),) * environment.rows
     result = []
     for i in range(environment.rows):
         selected: dict[str, str] = {}
@@ -349,9 +376,9 @@ def _is_own(place: Place) -> bool:
 
 def _entity(environment: Environment, row: int) -> str:
     """What a row is about: its entities and texts."""
-    cells = (cells[row] for name, cells in environment.cells.items() if name.casefold() != "unit")
-    return ", ".join(
-        cell.text
-        for cell in cells
-        if cell is not None and cell.text and (cell.iri or cell.number is None)
-    )
+    texts = []
+    for name, cells in environment.cells.items():
+        cell = cells[row]
+        if cell is not None and cell.text and (cell.iri or cell.number is None):
+            texts += [cell.text] if name.casefold() != "unit" else []
+    return ", ".join(texts)

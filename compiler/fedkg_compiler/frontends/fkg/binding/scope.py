@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,8 +147,7 @@ class Names:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """One value of one variable.
 
     Attributes:
@@ -179,6 +179,11 @@ class Cell:
             self.row,
             self.category or ("" if self.number is not None else self.text),
         )
+
+
+def _is_all(rows: Sequence[int], count: int) -> bool:
+    """Whether these are all of so many rows, in order: then nothing has to be copied."""
+    return len(rows) == count and all(map(eq, rows, range(count)))
 
 
 def _solution_name(row: int) -> str:
@@ -217,6 +222,10 @@ class Environment:
         """The environment without rows that repeat an earlier one, as SELECT DISTINCT gives
         them.
         """
+        for column in self.cells.values():
+            entities = {cell.iri for cell in column if cell is not None}
+            if len(entities) == self.rows and "" not in entities:
+                return self  # another entity in each row
         first: dict[Hashable, int] = {}
         for i in range(self.rows):
             row = tuple(
@@ -233,7 +242,7 @@ class Environment:
         cells = {
             name: tuple(
                 (
-                    replace(cell, unit=unit)
+                    cell._replace(unit=unit)
                     if cell is not None and cell.number is not None and not cell.unit
                     else cell
                 )
@@ -245,6 +254,8 @@ class Environment:
 
     def take(self, rows: Sequence[int]) -> Environment:
         """The environment with some of its rows."""
+        if _is_all(rows, self.rows):
+            return self
         return Environment(
             rows=len(rows),
             cells={name: tuple(cells[i] for i in rows) for name, cells in self.cells.items()},
@@ -326,8 +337,7 @@ Key = tuple[str, str]
 """Header and text that select the table rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """What is read for one row.
 
     Attributes:
@@ -370,6 +380,8 @@ class Reading:
 
     def take(self, rows: Sequence[int]) -> Reading:
         """The reading of some of the rows."""
+        if _is_all(rows, len(self.places)):
+            return self
         return replace(self, places=tuple(self.places[i] for i in rows))
 
 

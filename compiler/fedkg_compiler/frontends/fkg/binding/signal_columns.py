@@ -603,7 +603,7 @@ def _entity_place(
         return NOWHERE
     if own:
         name, common = _column_name(signal, own[0].column, cell.iri, sources)
-        return replace(placed(name, own[0].column, own[0].unit), key=key if common else None)
+        return placed(name, own[0].column, own[0].unit)._replace(key=key if common else None)
     shared = [fact for fact in facts if fact.entity is None]
     header = signal.column or (
         shared[0].column if shared else None if signal.property else signal.name
@@ -612,7 +612,7 @@ def _entity_place(
         without.append(cell.text)
         return NOWHERE
     unit = shared[0].unit if shared and signal.column is None else None
-    return replace(placed(signal.name, header, unit), key=key)
+    return placed(signal.name, header, unit)._replace(key=key)
 
 
 def _column_name(
@@ -741,7 +741,7 @@ def value_places(
             places.append(
                 place
                 if owner is None or place.column < 0
-                else replace(place, key=owner.key, shared=owner.key is None)
+                else place._replace(key=owner.key, shared=owner.key is None)
             )
         else:
             key = cell.iri, owner.iri if owner is not None else ""
@@ -779,8 +779,9 @@ def _sensor_or_property_place(
 ) -> Place:
     shown = cell.text if owner is None else f"{cell.text} of {owner.text}"
     facts = _facts(cell.iri, owner, sources)
-    own = [fact for fact in facts if fact.entity is not None]
-    columns = {fact.column: fact for fact in reversed(own or facts)}
+    if len(facts) > 1:
+        facts = [fact for fact in facts if fact.entity is not None] or facts
+    columns = {fact.column: fact for fact in reversed(facts)}
     if len(columns) > 1:
         headers = ", ".join(f"`{header}`" for header in sorted(columns)[:4])
         sources.problems.error(
@@ -805,11 +806,11 @@ def _sensor_or_property_place(
         key = sources.graph.key_of(fact.entity)
     elif fact.entity is not None or owner is None:
         place = _column(fact, shown, sources, span)
-        return replace(place, shared=True) if fact.entity is None else place
+        return place._replace(shared=True) if fact.entity is None else place
     if key is None:
         without.append(shown)
         return NOWHERE
-    return replace(_column(fact, shown, sources, span), key=key)
+    return _column(fact, shown, sources, span)._replace(key=key)
 
 
 def _facts(iri: str, owner: Cell | None, sources: Sources) -> Sequence[ColumnFact]:
@@ -876,7 +877,7 @@ def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: 
         return NOWHERE
     if place.stored is None:
         sources.book.tell_by_sheet(place.column, unit, span)
-        return replace(place, stored=unit, rule_unit=unit)
+        return place._replace(stored=unit, rule_unit=unit)
     if not same_dimension(place.stored, unit):
         why, hint = "", "correct the unit in the sheet or in the declaration of the signal"
         if sources.book.headed(place.column):
@@ -903,4 +904,4 @@ def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: 
             "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"
         )
         return NOWHERE
-    return replace(place, rule_unit=unit)
+    return place._replace(rule_unit=unit)
