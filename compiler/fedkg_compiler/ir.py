@@ -8,7 +8,7 @@ Letter: R rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, assert_never
 
@@ -576,6 +576,13 @@ class Program:
             arrays={**self.arrays, **other.arrays},
             places={**self.places, **other.places},
         )
+
+    def after(self, passes: Iterable[Callable[[Program], Program]]) -> Program:
+        """The program after these passes, which run in their order."""
+        program = self
+        for run in passes:
+            program = run(program)
+        return program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
-from fedkg.limits import limit, require_within_limit, time_limit
+from fedkg.limits import (
+    limit,
+    limit_comparisons,
+    pause_garbage_collection,
+    require_within_limit,
+    time_limit,
+)
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
@@ -45,7 +50,7 @@ from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
 from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_text import decode, is_table
+from fedkg_compiler.frontends.fkg.syntax.source_statements import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -60,7 +65,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Waiver,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.input_tracking import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
@@ -70,7 +74,7 @@ from fedkg_compiler.input_tracking import (
     read_bytes,
 )
 from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
-from fedkg_compiler.passes import run_passes
+from fedkg_compiler.passes import PASSES
 
 if TYPE_CHECKING:
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
@@ -201,7 +205,7 @@ def _compiling() -> Iterator[None]:
     """The conditions of a compilation: limits on time and on comparisons of names, and no search
     for cyclic garbage.
     """
-    with pause_garbage_collection(), time_limit("the compilation"), few_comparisons():
+    with pause_garbage_collection(), time_limit("the compilation"), limit_comparisons():
         yield
 
 
@@ -507,18 +511,16 @@ def _compile(
         *loaded,
         *sheets.sources.values(),
     ]
-    program = run_passes(
-        replace(
-            program,
-            sources=tuple(
-                without_private_checksums(files_read, sources)
-                if names.client or sources.graph is not None
-                else files_read
-            ),
-            columns=sources.book.freeze(),
-            timing=names.timing,
-        )
-    )
+    program = replace(
+        program,
+        sources=tuple(
+            without_private_checksums(files_read, sources)
+            if names.client or sources.graph is not None
+            else files_read
+        ),
+        columns=sources.book.freeze(),
+        timing=names.timing,
+    ).after(PASSES)
     problems.add(program.diagnostics)
     if names.library:
         settle_library(names, program, problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 31,
+    "compile a rule with one comparison, text to bank": 25,
     "SHACL shape to verdict": 70,
     "job file to report": 268,
     "one round: updates to the new global model": 54,

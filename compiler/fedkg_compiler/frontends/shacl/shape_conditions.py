@@ -44,8 +44,7 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.formulas.formula_algebra import Connectives
-from fedkg_compiler.frontends.fkg.binding.arithmetic import MIRRORED, truth_wanted
-from fedkg_compiler.frontends.fkg.binding.scope import Place, Sources
+from fedkg_compiler.frontends.fkg.binding.scope import MIRRORED, Place, Sources, truth_wanted
 from fedkg_compiler.frontends.sparql.branch_constraint_rows import take_rows
 from fedkg_compiler.frontends.sparql.formula_slot_renumbering import compact
 from fedkg_compiler.graph.graph_terms import local_name

@@ -18,6 +18,7 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.errors import UsageError
+from fedkg.limits import pause_garbage_collection
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
@@ -29,7 +30,6 @@ from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
-from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.load import follow_imports, open_graph
