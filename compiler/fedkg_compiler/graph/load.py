@@ -24,7 +24,6 @@ from fedkg.errors import FedkgError
 from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
-from fedkg_compiler.graph import relation_algebra
 from fedkg_compiler.graph.alignment.mappings import (
     accepted,
     equivalences,
@@ -51,10 +50,9 @@ from fedkg_compiler.graph.named_graphs import (
 )
 from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
-from fedkg_compiler.graph.owl_rl_closure import closure
+from fedkg_compiler.graph.owl_rl_closure import clashes, closure
 from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
-from fedkg_compiler.graph.reasoning.facts import TooLarge
-from fedkg_compiler.graph.reasoning.fixpoint import clashes
+from fedkg_compiler.graph.reasoning.facts import TooLarge, most_pairs
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, OWL, STANDARD_PREFIXES
@@ -733,7 +731,7 @@ def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
         "leave out the part of the graph that no rule needs, or do not declare the property "
         "transitive"
     )
-    if error.most < relation_algebra.LIMIT:
+    if error.most < most_pairs():
         advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
     most = max(
         documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)
