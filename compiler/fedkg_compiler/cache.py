@@ -25,7 +25,7 @@ from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.cache_location import cache_folder, compiler_stamp
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import diagnostic_from
-from fedkg_compiler.input_tracking import Inputs, recording
+from fedkg_compiler.input_files import Inputs, recording
 
 WORTH = 0.5
 """Seconds that a compilation must take to be kept."""

@@ -65,13 +65,16 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Waiver,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.input_tracking import (
+from fedkg_compiler.input_files import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
     find,
+    holds_shapes,
     is_endpoint,
     is_store,
+    may_hold_rules,
     read_bytes,
+    remembered,
 )
 from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
 from fedkg_compiler.passes import PASSES
@@ -319,11 +322,7 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
 
 def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
     """Add to the graph what the rules of shapes conclude."""
-    if not graphs or sources.names.client:
-        return
-    from fedkg_compiler.frontends.shacl import may_hold_rules
-
-    if any(map(may_hold_rules, graphs)):
+    if not sources.names.client and any(map(may_hold_rules, graphs)):
         from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
 
         apply_rules(graphs, sources)
@@ -550,14 +549,13 @@ def _load(
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.graph.load import load_graph
-    from fedkg_compiler.graph.loaded_graph_cache import take_graph
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {
         prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()
     }
     rules = _rule_terms(bodies, graphs, names)
-    graph, found, sources = take_graph(
+    graph, found, sources = remembered(
         (tuple(uses), tuple(prefixes.items()), tuple(graphs), names.client, rules and rules.text),
         lambda: load_graph(
             uses, prefixes, graphs, beside=names.folders, client=names.client, rules=rules
@@ -802,11 +800,12 @@ def _bind_statements(
             program = program.joined_with(
                 bind_knowledge(model, trees[model.span.file], sources, sheets, first)
             )
-    if graphs and not names.client:
-        from fedkg_compiler.frontends.shacl import bind_shapes
+    shapes = [] if names.client else [path for path in graphs if holds_shapes(path)]
+    if shapes:
+        from fedkg_compiler.frontends.shacl.bind import bind_shapes
 
         taken = {part.rule.name for part in program.rows}
-        program = program.joined_with(bind_shapes(graphs, sources, taken, shape_results)[0])
+        program = program.joined_with(bind_shapes(shapes, sources, taken, shape_results)[0])
     queries = [load for load in names.loads if load.what == "queries"]
     if queries:
         from fedkg_compiler.frontends.sparql import bind_queries

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.column_names import derive_columns
+from fedkg_compiler.graph.graph import derive_columns
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 _COLUMNS = (FKG + "column", FKG + "alternativeColumn")

@@ -30,28 +30,29 @@ from fedkg_compiler.graph.alignment.mappings import (
     exact_matches,
     one_of_two_names,
 )
-from fedkg_compiler.graph.bulk_loading import LaterTriples
 from fedkg_compiler.graph.client_ownership import Ownership, cut
-from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
-from fedkg_compiler.graph.file_format import RDF_SUFFIXES
-from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
+from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
 from fedkg_compiler.graph.graph_terms import is_iri, split_iri
 from fedkg_compiler.graph.local_catalog_source import local
-from fedkg_compiler.graph.named_graphs import (
-    DEFAULT,
-    INFERRED,
-    VOCABULARY_INFERRED,
-    NamedGraph,
-    graphs_of,
-    in_graph,
-    ontology_graph,
-    stated,
-)
 from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
 from fedkg_compiler.graph.opcua_nodeset_links import linked
 from fedkg_compiler.graph.owl_rl_closure import clashes, closure
-from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
+from fedkg_compiler.graph.rdf_reader import (
+    DEFAULT,
+    INFERRED,
+    VOCABULARY_INFERRED,
+    Document,
+    LaterTriples,
+    NamedGraph,
+    checksum,
+    graphs_of,
+    in_graph,
+    ontology_graph,
+    read_file,
+    read_rdf,
+    rename_shared_blank_nodes,
+    stated,
+)
 from fedkg_compiler.graph.reasoning.facts import TooLarge, most_pairs
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.span_construction import point, report
@@ -70,7 +71,7 @@ from fedkg_compiler.graph.vocabulary_index import (
     told_twice,
     two_kinds,
 )
-from fedkg_compiler.input_tracking import ABSENT, is_endpoint, is_store, note, read_bytes
+from fedkg_compiler.input_files import ABSENT, RDF_SUFFIXES, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.stores.closure_cache import Closed

@@ -22,8 +22,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG
-from fedkg_compiler.input_tracking import note, read_bytes
-from fedkg_compiler.resources import data_folder
+from fedkg_compiler.input_files import data_folder, note, read_bytes
 
 ADDED_FILE = "added.json"
 """The list of the files that the user added, in their folder."""

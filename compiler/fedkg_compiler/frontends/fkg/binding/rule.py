@@ -1,5 +1,7 @@
 """Binds rules: a written expression becomes a typed value (names, arities, units), a written
 condition a formula over slots and parameters, and a rule the rows of its quantifier.
+
+Letter: R bank rows.
 """
 
 from __future__ import annotations
@@ -804,7 +806,8 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
             )
 
 
-# Rules.
+# Rules: the quantifier gives rows, and the formula is checked once for all rows that agree in
+# their units.
 
 
 def bind_rule(

@@ -623,8 +623,7 @@ def in_time(span: Span, scope: Scope) -> None:
 #
 # Terms keep the order in which they are written; a conversion is one multiplication (or division,
 # where that is the exact form) and, for units with an offset, one addition. Values in the same
-# unit
-# need none.
+# unit need none.
 #
 # Letter: R rows.
 

@@ -1,5 +1,8 @@
 """The text of a rule file cut into its statements, and lark's parse of one statement: its tree, or
 how far it reads and what may follow there.
+
+The bytes are decoded, and what is not a rule file is recognised. A word at the left edge begins a
+statement; every other line belongs to the statement above.
 """
 
 from __future__ import annotations
