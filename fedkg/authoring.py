@@ -552,7 +552,7 @@ def validate(
 def _validate_table(
     path: Path, shapes: Sequence[str | Path]
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    from fedkg.evaluation.violations import violating_rows
+    from fedkg.evaluation.evaluate import violating_rows
     from fedkg.tables import read_table
 
     if not shapes:

@@ -21,7 +21,7 @@ from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg.pack.parameter_inference_records import Inference
 from fedkg.pack.rule_example_trace import RuleExample
-from fedkg.units.header import header_unit
+from fedkg.units.header import BRACKETS, header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
@@ -205,6 +205,7 @@ class Book:
         if (
             entry.unit is None
             and entry.type == "real"
+            and entry.source.rstrip().endswith(BRACKETS)
             and (unit := header_unit(entry.source)) is not None
         ):
             self.columns[column] = replace(entry, unit=unit)

@@ -24,7 +24,7 @@ from fedkg.limits import (
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
-from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.compilation_result import NewCompilation
 from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
@@ -60,7 +60,6 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Rule,
     RuleFile,
     Signal,
-    TermName,
     Use,
     Waiver,
 )
@@ -223,7 +222,7 @@ def compile_rules(
     check_only: bool = False,
     reason: bool = True,
     shape_results: ShapeResults | None = None,
-) -> Compilation:
+) -> NewCompilation:
     """Compile rule files, or a rule text, into a pack.
 
     Args:
@@ -260,9 +259,6 @@ def compile_rules(
             problems.add(found)
             bodies.append(_text_body(tree))
             order.append(TEXT)
-        if rows_class:
-            bodies.append(_text_body(_rows_are(rows_class)))
-            order.append(TEXT)
         library = _add_library(bodies, problems)
         bodies.sort(key=lambda body: (body.name, body.sha256))
         waivers = Waivers.from_files(body.tree for body in bodies)
@@ -276,14 +272,15 @@ def compile_rules(
             reasons if reason else None,
             shape_results,
             client,
+            rows_class,
             waivers,
         )
     diagnostics = [*waivers.reported(problems.all()), *reasons]
     diagnostics += waivers.without_effect(
         complete=not problems.failed, reasoned=reason and pack is not None
     )
-    return Compilation(
-        made=None if problems.failed or check_only else pack,
+    return NewCompilation(
+        pack=None if problems.failed or check_only else pack,
         diagnostics=_in_order(diagnostics, order),
         examples=program.examples,
     )
@@ -388,15 +385,6 @@ def _text_body(tree: RuleFile) -> _Body:
     return _Body(tree=tree, name=TEXT, sha256=digest, folder=Path.cwd())
 
 
-def _rows_are(iri: str) -> RuleFile:
-    """The rule text ``rows are <IRI>``, without the parser."""
-    start, text = "rows are ", f"rows are <{iri}>"
-    whole = Span(file=TEXT, line=1, column=1, end_line=1, end_column=len(text) + 1)
-    term = TermName(span=replace(whole, column=len(start) + 1), text=iri, form="iri")
-    statement = RowsAre(span=whole, term=term)
-    return RuleFile(file=TEXT, text=f"{text}\n", statements=(statement,))
-
-
 def _add_library(bodies: list[_Body], problems: Problems) -> Sequence[LibraryFile]:
     """Add the files of the rule library that `use rules` names; returns them."""
     if not any(
@@ -472,6 +460,7 @@ def _compile(
     reasons: list[Diagnostic] | None,
     shape_results: ShapeResults | None,
     client: str,
+    rows_class: str,
     waivers: Waivers,
 ) -> tuple[Pack | None, Program]:
     """The pack, None if there is an error, and the program after all passes; the findings of the
@@ -482,7 +471,8 @@ def _compile(
         folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
     )
     names.library |= {file.name: file.asked for file in library}
-    gather_uses(files, names, problems)
+    if files:
+        gather_uses(files, names, problems)
     graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
     sources, loaded = _load(
         bodies,
@@ -490,9 +480,12 @@ def _compile(
         names,
         problems,
     )
-    gather(files, _properties(files, sources), names, problems)
+    if files:
+        gather(files, _properties(files, sources), names, problems)
+    names.rows_class = rows_class or names.rows_class
     _apply_shape_rules(graph_paths, sources)
-    in_scope(names, problems)
+    if files or client:
+        in_scope(names, problems)
     waivers.left_out = names.left_out
     if names.client:
         check_client(sources)
@@ -514,7 +507,7 @@ def _compile(
         program,
         sources=tuple(
             without_private_checksums(files_read, sources)
-            if names.client or sources.graph is not None
+            if names.client or (sources.graph is not None and sources.graph.states_owners)
             else files_read
         ),
         columns=sources.book.freeze(),

@@ -701,6 +701,7 @@ def _ordered(facts: Collection[ColumnFact]) -> list[ColumnFact]:
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Resource = ox.NamedNode | ox.BlankNode | ox.Literal
 """Terms that a variable can be bound to."""
+_CLIENT = ox.NamedNode(FKG + "client")
 _LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
 _FEW_LABELS = 200
 """Nodes that are looked up one by one before the names of all are read."""
@@ -1062,6 +1063,11 @@ class Graph:
         rows = self._whole.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
+
+    @property
+    def states_owners(self) -> bool:
+        """Whether the user's data gives an entity to a client."""
+        return any(self._store.quads_for_pattern(None, _CLIENT, None, DEFAULT))
 
     def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, RdfTerm | None]]:
         """Return the subjects and values of a property in the user's data, as plain values."""

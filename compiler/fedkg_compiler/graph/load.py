@@ -25,6 +25,8 @@ from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
 from fedkg_compiler.graph.alignment.mappings import (
+    SSSOM_WORD,
+    WORDS,
     accepted,
     equivalences,
     exact_matches,
@@ -359,14 +361,18 @@ def load_graph(
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
-    loading.respelled, said = one_of_two_names(
-        loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
-    )
-    mapped, wrong = accepted(loading.graphs)
     documents = [*ontologies, *loading.graphs]
-    exact = [*exact_matches(documents), *mapped]
-    equal = [*mapped, *equivalences(exact, documents)]
-    loading.problems += [*said, *wrong]
+    equal: list[ox.Quad] = []
+    if any(one.marks or any(word in one.text for word in WORDS) for one in loading.graphs) or any(
+        SSSOM_WORD in one.text for one in ontologies
+    ):
+        mapped, wrong = accepted(loading.graphs)
+        exact = [*exact_matches(documents), *mapped]
+        equal = [*mapped, *equivalences(exact, documents)]
+        loading.respelled, said = one_of_two_names(
+            loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
+        )
+        loading.problems += [*said, *wrong]
     whole, found = _whole(loading, equal, rules, tell=not client)
     _declare_prefixes(loading, prefixes)
     if client:

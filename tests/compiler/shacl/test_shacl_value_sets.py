@@ -14,7 +14,7 @@ import pytest
 from rdflib import Graph, Literal, Namespace, URIRef
 
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table

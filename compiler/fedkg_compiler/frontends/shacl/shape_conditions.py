@@ -57,6 +57,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     truth_wanted,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    columns_of,
     observed_place,
     plain_place,
     signal_of,
@@ -886,8 +887,8 @@ class Observer:
     def _column_places(
         self, predicate: URIRef, signal: DeclaredSignal, focus: Node | Row
     ) -> list[Place]:
-        facts = self.sources.columns_of(
-            str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri
+        facts = columns_of(
+            self.sources, str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri
         )
         shared = (
             [] if signal.column is not None else [fact for fact in facts if fact.entity is None]

@@ -495,26 +495,6 @@ class Sources:
         lines[0] = lines[0][span.column - 1 :]
         return "\n".join(lines)
 
-    def columns_of(self, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
-        """Return the places of the observations of a property, cached."""
-        key = property_iri, entity or ""
-        if key not in self.facts:
-            self.facts[key] = (
-                () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
-            )
-        return self.facts[key]
-
-    def common_columns(self, property_iri: str) -> frozenset[str]:
-        """The columns that the sensors of several entities share, found out once."""
-        if property_iri not in self.common:
-            sharing: dict[str, set[str]] = {}
-            for fact in self.columns_of(property_iri, None):
-                sharing.setdefault(fact.column, set()).add(fact.entity or "")
-            self.common[property_iri] = frozenset(
-                column for column, entities in sharing.items() if len(entities) > 1
-            )
-        return self.common[property_iri]
-
 
 @dataclass(slots=True, kw_only=True)
 class Mined:
