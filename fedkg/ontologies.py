@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.graph.alignment.pair_alignment import Proposed
     from fedkg_compiler.graph.catalog_listing import EntryInfo
-    from fedkg_compiler.graph.ontology_catalog import Catalog
+    from fedkg_compiler.graph.ontologies import Catalog
     from fedkg_compiler.graph.ontology_statistics import Report
     from fedkg_compiler.graph.reasoning_report import Reasoned
     from fedkg_compiler.graph.term_description import About
@@ -42,7 +42,7 @@ def load_catalog() -> Catalog:
     be read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.graph.ontology_catalog import load_catalog
+        from fedkg_compiler.graph.ontologies import load_catalog
 
         return load_catalog()
 

@@ -34,9 +34,9 @@ from fedkg_compiler.frontends.shacl.model import (
 )
 from fedkg_compiler.frontends.shacl.shape_conditions import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
-from fedkg_compiler.graph.vocabulary_index import closest_name
 from fedkg_compiler.input_files import holds_shapes
 
 FOCUS = "focus node"

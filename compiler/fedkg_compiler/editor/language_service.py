@@ -30,7 +30,7 @@ from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph_terms import KnownTerm
-    from fedkg_compiler.graph.ontology_catalog import Catalog
+    from fedkg_compiler.graph.ontologies import Catalog
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx"})
 MOST_TABLES = 20
@@ -331,7 +331,7 @@ def _describe_unit(unit: Unit) -> str:
 
 @lru_cache(maxsize=1)
 def _catalog() -> Catalog:
-    from fedkg_compiler.graph.ontology_catalog import load_catalog
+    from fedkg_compiler.graph.ontologies import load_catalog
 
     return load_catalog()
 

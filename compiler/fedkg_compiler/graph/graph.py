@@ -29,6 +29,7 @@ from fedkg_compiler.graph.graph_terms import (
     order_key,
 )
 from fedkg_compiler.graph.node_values import Values, node_of
+from fedkg_compiler.graph.ontologies import Definition, Vocabulary, closest_name, known_terms
 from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
 from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
 from fedkg_compiler.graph.rdf_reader import DEFAULT, Document, with_named_graphs
@@ -45,7 +46,6 @@ from fedkg_compiler.graph.standard_vocabularies import (
     SOSA,
 )
 from fedkg_compiler.graph.triple_locations import locate_triples
-from fedkg_compiler.graph.vocabulary_index import Definition, Vocabulary, closest_name, known_terms
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.triple_locations import Told

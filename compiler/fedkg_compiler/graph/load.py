@@ -36,7 +36,21 @@ from fedkg_compiler.graph.client_ownership import Ownership, cut
 from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
 from fedkg_compiler.graph.graph_terms import is_iri, split_iri
 from fedkg_compiler.graph.local_catalog_source import local
-from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
+from fedkg_compiler.graph.ontologies import (
+    Catalog,
+    Definition,
+    Vocabulary,
+    by_namespace,
+    closest_name,
+    definitions,
+    documents_of,
+    find,
+    load_catalog,
+    our_file,
+    strangers,
+    told_twice,
+    two_kinds,
+)
 from fedkg_compiler.graph.opcua_nodeset_links import linked
 from fedkg_compiler.graph.owl_rl_closure import clashes, closure
 from fedkg_compiler.graph.rdf_reader import (
@@ -62,17 +76,6 @@ from fedkg_compiler.graph.standard_vocabularies import FEDKG, OWL, STANDARD_PREF
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
-from fedkg_compiler.graph.vocabulary_index import (
-    Definition,
-    Vocabulary,
-    by_namespace,
-    closest_name,
-    definitions,
-    find,
-    strangers,
-    told_twice,
-    two_kinds,
-)
 from fedkg_compiler.input_files import ABSENT, RDF_SUFFIXES, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.ontology_catalog import load_catalog
+from fedkg_compiler.graph.ontologies import load_catalog
 from fedkg_compiler.graph.owl_rl_closure import (
     SUB_CLASS,
     SUB_PROPERTY,

@@ -75,9 +75,9 @@ from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.graph.graph_terms import Iri, local_name
+from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
-from fedkg_compiler.graph.vocabulary_index import closest_name
 from fedkg_compiler.ir import (
     NO_CONSTRAINTS,
     BankRows,

@@ -38,7 +38,7 @@ from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sor
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.load import follow_imports, open_graph
-from fedkg_compiler.graph.ontology_catalog import documents_of, load_catalog
+from fedkg_compiler.graph.ontologies import documents_of, load_catalog
 from fedkg_compiler.graph.rdf_reader import Document, rename_shared_blank_nodes
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.input_files import is_endpoint
