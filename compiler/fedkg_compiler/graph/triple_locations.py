@@ -44,7 +44,7 @@ class Told:
     Attributes:
         documents: the documents that were read, the user's graphs first.
         triples: returns all asserted triples and those derived from them about columns
-            (`column_names`); called only when they are needed.
+            (`derive_columns`); called only when they are needed.
         graphs: returns the named graphs of the asserted triples, the user's first.
         origins: returns the derived triples, each with the asserted triple that states it.
     """

@@ -19,7 +19,7 @@ from fedkg.pack import Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.pipeline import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 P, SH = Namespace("https://ex.org/p#"), Namespace("http://www.w3.org/ns/shacl#")
 HEAD = """
