@@ -89,6 +89,9 @@ from fedkg_compiler.ir import (
     placement_of,
 )
 
+# Words of shapes that nothing knows: SHACL's own, properties and classes of the graph. And shapes
+# that nothing leads to.
+
 _CLOSED = {
     "severity": ("Violation", "Warning", "Info"),
     "nodeKind": (
