@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.compilation_result import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.frontends.shacl.validation_report import Report
-    from fedkg_compiler.input_tracking import Inputs
+    from fedkg_compiler.input_files import Inputs
     from fedkg_compiler.row_source_triples import Origin
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
@@ -236,7 +236,7 @@ def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]
     graphs.
     """
     with needs_compiler("compiling rules"):
-        from fedkg_compiler.input_tracking import recording
+        from fedkg_compiler.input_files import recording
 
         with recording() as inputs:
             return check(paths), inputs
@@ -248,7 +248,7 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     """
     with needs_compiler("formatting rules"):
         from fedkg_compiler.frontends.fkg.syntax.printing import canonical as form
-        from fedkg_compiler.frontends.fkg.syntax.source_text import decode
+        from fedkg_compiler.frontends.fkg.syntax.source_statements import decode
 
         text, problems = decode(body, name)
         after, more = form(text, name)
@@ -427,7 +427,7 @@ def is_authored(path: str | Path) -> bool:
     """Return whether a file is input of the compiler (rules, queries, shapes, graphs) rather than a
     pack or table.
     """
-    from fedkg_compiler.input_tracking import (
+    from fedkg_compiler.input_files import (
         GRAPH_SUFFIXES,
         QUERY_SUFFIXES,
         RULE_SUFFIXES,
@@ -446,14 +446,14 @@ def parse_sources(arguments: Sequence[str]) -> list[str | Path]:
     """Turn command-line arguments into paths; keep endpoint addresses, because a path would lose a
     slash.
     """
-    from fedkg_compiler.input_tracking import is_endpoint
+    from fedkg_compiler.input_files import is_endpoint
 
     return [argument if is_endpoint(argument) else Path(argument) for argument in arguments]
 
 
 def is_graph(path: str | Path) -> bool:
     """Return whether a file is read as a graph, which may contain shapes."""
-    from fedkg_compiler.input_tracking import GRAPH_SUFFIXES
+    from fedkg_compiler.input_files import GRAPH_SUFFIXES
 
     return Path(path).suffix.lower() in GRAPH_SUFFIXES
 
@@ -496,7 +496,7 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
         return False
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.frontends.shacl import holds_shapes
+        from fedkg_compiler.input_files import holds_shapes
 
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
 
@@ -554,7 +554,7 @@ def validate(
 def _validate_table(
     path: Path, shapes: Sequence[str | Path]
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    from fedkg.evaluation.violations import violating_rows
+    from fedkg.evaluation.evaluate import violating_rows
     from fedkg.tables import read_table
 
     if not shapes:
@@ -645,7 +645,7 @@ def resolve_source(path: str | Path) -> str | Path:
     """Return the compiler's input: an endpoint address, a store, or the path of an existing file.
     Raises UsageError.
     """
-    from fedkg_compiler.input_tracking import is_endpoint, is_store
+    from fedkg_compiler.input_files import is_endpoint, is_store
 
     return path if is_endpoint(path) or is_store(Path(path)) else require_file(path)
 
@@ -654,7 +654,7 @@ def _source_text(path: Path) -> str | None:
     """Return a rule file's text with the line numbers of diagnostics; None for unreadable or binary
     files.
     """
-    from fedkg_compiler.resources import library_path
+    from fedkg_compiler.input_files import library_path
 
     try:
         body = read_file(library_path(path) or path)

@@ -82,7 +82,7 @@ def record_fetches() -> Iterator[list[EndpointFetch]]:
     """
     found: list[EndpointFetch] = []
     with needs_compiler("reading graphs"):
-        from fedkg_compiler.input_tracking import recording
+        from fedkg_compiler.input_files import recording
     with recording() as inputs:
         yield found
     found += [

@@ -1,19 +1,23 @@
-"""Limits on the files that fedkg reads, against small hostile files that fill the memory or block a
-command.
+"""Limits on the files that fedkg reads and on the time that it computes, against small hostile
+files that fill the memory or block a command.
 
 Every reader of a file gets its bytes from here. A file above a limit raises `LimitError`, which
 names the limit and shows how to raise it: `fedkg --limit expanded=2GB COMMAND`, or the environment
-variable `FEDKG_LIMITS` (``expanded=2GB,columns=50000``).
+variable `FEDKG_LIMITS` (``expanded=2GB,columns=50000``). Long computations limit their time and the
+comparisons of names, and pause the search for cyclic garbage.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -38,6 +42,8 @@ SMALL = 8 * MB
 """Expanded bytes below which the ratio is not checked: a table of zeros compresses well."""
 AGAIN = 0.5
 """Seconds after which what goes on beyond its time is ended once more."""
+MOST_COMPARISONS = 50_000
+"""Comparisons for the suggestions of one compilation, which take about a second."""
 
 DEFAULTS = {
     "file": 256 * MB,
@@ -272,6 +278,58 @@ def time_limit(what: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before or signal.SIG_DFL)
+
+
+@dataclass(slots=True)
+class _Comparisons:
+    left: int
+
+
+_comparisons: ContextVar[_Comparisons | None] = ContextVar("comparisons", default=None)
+
+
+@contextmanager
+def limit_comparisons() -> Iterator[None]:
+    """Inside, suggestions end after `MOST_COMPARISONS` comparisons of names."""
+    token = _comparisons.set(_Comparisons(MOST_COMPARISONS))
+    try:
+        yield
+    finally:
+        _comparisons.reset(token)
+
+
+def spend_comparisons(count: int) -> bool:
+    """Whether so many names may be compared; if so, they count towards the limit of
+    `limit_comparisons`.
+    """
+    budget = _comparisons.get()
+    if budget is None:
+        return True
+    if budget.left < count:
+        return False
+    budget.left -= count
+    return True
+
+
+@contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Search for no cyclic garbage inside the block.
+
+    A compilation or validation makes millions of objects that stay, and hardly a cycle. A search
+    would visit all of them again and again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            if not gc.get_freeze_count():
+                # All new objects go to the oldest generation: a search of the youngest, which
+                # begins as soon as it is allowed, would visit millions of them.
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 def out_of_limit(name: str, what: str) -> LimitError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.graph.alignment.pair_alignment import Proposed
     from fedkg_compiler.graph.catalog_listing import EntryInfo
-    from fedkg_compiler.graph.ontology_catalog import Catalog
+    from fedkg_compiler.graph.ontologies import Catalog
     from fedkg_compiler.graph.ontology_statistics import Report
     from fedkg_compiler.graph.reasoning_report import Reasoned
     from fedkg_compiler.graph.term_description import About
@@ -42,7 +42,7 @@ def load_catalog() -> Catalog:
     be read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.graph.ontology_catalog import load_catalog
+        from fedkg_compiler.graph.ontologies import load_catalog
 
         return load_catalog()
 
@@ -105,7 +105,7 @@ def load_store(
     """
     with needs_compiler("loading graphs"):
         from fedkg_compiler.graph.stores.store_loading import load_files
-        from fedkg_compiler.input_tracking import is_endpoint
+        from fedkg_compiler.input_files import is_endpoint
 
         loaded, diagnostics = load_files(
             Path(folder), [file if is_endpoint(file) else require_file(file) for file in files]
@@ -128,10 +128,10 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
     damaged.
     """
     with needs_compiler("reading a store"):
-        from fedkg_compiler.graph.named_graphs import file_graph
+        from fedkg_compiler.graph.rdf_reader import file_graph
         from fedkg_compiler.graph.stores.folder import read_state
         from fedkg_compiler.graph.stores.problem import StoreProblem
-        from fedkg_compiler.input_tracking import is_endpoint, is_store
+        from fedkg_compiler.input_files import is_endpoint, is_store
 
         if not is_store(Path(folder)):
             raise UsageError(
@@ -190,7 +190,7 @@ def query_graph(
 
 def _require_graphs(files: Sequence[str | Path]) -> list[str | Path]:
     """Return existing files and stores, and addresses. Raises UsageError."""
-    from fedkg_compiler.input_tracking import is_endpoint, is_store
+    from fedkg_compiler.input_files import is_endpoint, is_store
 
     return [
         file if is_endpoint(file) or is_store(Path(file)) else require_file(file) for file in files

@@ -75,7 +75,7 @@ BREACHES = {
         "from fedkg_compiler.frontends.fkg import syntax\n",
     ),
     "the compiler imports the trainer": (
-        "compiler/fedkg_compiler/resources.py",
+        "compiler/fedkg_compiler/input_files.py",
         "from fedkg import federated\n",
     ),
     "a stage of the compiler imports a later one": (

@@ -12,9 +12,9 @@ __all__ = ["Compilation", "compile_rules"]
 
 
 def __getattr__(name: str) -> Any:
-    """The pipeline's names, imported when they are first touched (`Any`: a class or a function)."""
+    """The names of modules, imported when they are first touched (`Any`: a class or a function)."""
     if name in __all__:
-        from fedkg_compiler import pipeline
+        from fedkg_compiler import compilation_result, pipeline
 
-        return getattr(pipeline, name)
+        return getattr(pipeline if name == "compile_rules" else compilation_result, name)
     raise AttributeError(f"module 'fedkg_compiler' has no attribute '{name}'")

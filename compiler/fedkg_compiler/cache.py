@@ -23,9 +23,9 @@ from pathlib import Path
 
 from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.cache_location import cache_folder, compiler_stamp
-from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.compilation_result import Compilation, KeptCompilation, NewCompilation
 from fedkg_compiler.diagnostics.record import diagnostic_from
-from fedkg_compiler.input_tracking import Inputs, recording
+from fedkg_compiler.input_files import Inputs, recording
 
 WORTH = 0.5
 """Seconds that a compilation must take to be kept."""
@@ -52,7 +52,7 @@ def compile_cached(
         result = compile_rules(paths, graphs=graphs, client=client)
     if (
         entry is not None
-        and result.made is not None
+        and result.pack is not None
         and not inputs.remote
         and time.perf_counter() - began > WORTH
     ):
@@ -82,7 +82,7 @@ def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: st
         return None
 
 
-def _read_entry(entry: Path) -> Compilation | None:
+def _read_entry(entry: Path) -> KeptCompilation | None:
     """Return the contents of an entry if it is still valid."""
     try:
         checksum, _, text = entry.with_suffix(".json").read_bytes().partition(b"\n")
@@ -98,13 +98,13 @@ def _read_entry(entry: Path) -> Compilation | None:
             return None
     except OSError:
         return None
-    made = EncodedPack(body=body, counts=PackCounts(**said["counts"]))
-    return Compilation(
-        made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"])
+    return KeptCompilation(
+        packed=EncodedPack(body=body, counts=PackCounts(**said["counts"])),
+        diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"]),
     )
 
 
-def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
+def _keep(entry: Path, inputs: Inputs, result: NewCompilation) -> None:
     packed = result.packed
     assert packed is not None
     said = {

@@ -1,4 +1,4 @@
-"""What a compilation comes to."""
+"""What a compilation comes to: a pack, or the bytes of one that was kept, and diagnostics."""
 
 from __future__ import annotations
 
@@ -14,33 +14,49 @@ if TYPE_CHECKING:
     from fedkg.pack.rule_example_trace import RuleExample
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compilation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCompilation:
     """The pack (None exactly when there is an error), everything that was found out, and the rules'
     examples, in the order of the files.
-
-    Attributes:
-        made: the pack, or its bytes where it was kept from before; these are read when `pack` is
-            asked for.
     """
 
-    made: Pack | EncodedPack | None
+    pack: Pack | None
     diagnostics: tuple[Diagnostic, ...]
     examples: tuple[RuleExample, ...] = ()
 
-    @cached_property
-    def pack(self) -> Pack | None:
-        """The pack; None when there is an error."""
-        return self.made.read() if isinstance(self.made, EncodedPack) else self.made
-
-    @cached_property
+    @property
     def packed(self) -> EncodedPack | None:
         """The pack as the bytes of its file; None when there is an error."""
-        if self.made is None or isinstance(self.made, EncodedPack):
-            return self.made
-        return EncodedPack(body=self.made.to_bytes(), counts=self.made.counts)
+        if self.pack is None:
+            return None
+        return EncodedPack(body=self.pack.to_bytes(), counts=self.pack.counts)
 
     @property
     def counts(self) -> PackCounts | None:
         """What the pack counts; None when there is an error."""
-        return None if self.made is None else self.made.counts
+        return None if self.pack is None else self.pack.counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptCompilation:
+    """An earlier compilation without errors, with the bytes of its pack; the rules' examples are
+    not kept. The bytes are read when `pack` is asked for.
+    """
+
+    packed: EncodedPack
+    diagnostics: tuple[Diagnostic, ...]
+    examples: tuple[RuleExample, ...] = ()
+
+    @cached_property
+    def pack(self) -> Pack:
+        """The pack."""
+        return self.packed.read()
+
+    @property
+    def counts(self) -> PackCounts:
+        """What the pack counts."""
+        return self.packed.counts
+
+
+Compilation = NewCompilation | KeptCompilation
+"""Both have `pack`, `packed`, `counts`, `diagnostics` and `examples`."""

@@ -13,7 +13,7 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.named_graphs import GraphKind, kind_of
+from fedkg_compiler.graph.rdf_reader import GraphKind, kind_of
 from fedkg_compiler.graph.select_results import sparql_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 

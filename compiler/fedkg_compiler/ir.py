@@ -8,7 +8,7 @@ Letter: R rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, assert_never
 
@@ -21,7 +21,7 @@ from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg.pack.parameter_inference_records import Inference
 from fedkg.pack.rule_example_trace import RuleExample
-from fedkg.units.header import header_unit
+from fedkg.units.header import BRACKETS, header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
@@ -204,6 +204,7 @@ class Book:
         if (
             entry.unit is None
             and entry.type == "real"
+            and entry.source.rstrip().endswith(BRACKETS)
             and (unit := header_unit(entry.source)) is not None
         ):
             self.columns[column] = entry._replace(unit=unit)
@@ -575,6 +576,13 @@ class Program:
             arrays={**self.arrays, **other.arrays},
             places={**self.places, **other.places},
         )
+
+    def after(self, passes: Iterable[Callable[[Program], Program]]) -> Program:
+        """The program after these passes, which run in their order."""
+        program = self
+        for run in passes:
+            program = run(program)
+        return program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg._internal.name_matching import few_comparisons
 from fedkg.errors import LimitError
-from fedkg.limits import limit, require_within_limit, time_limit
+from fedkg.limits import (
+    limit,
+    limit_comparisons,
+    pause_garbage_collection,
+    require_within_limit,
+    time_limit,
+)
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.banks import lower
-from fedkg_compiler.compilation_result import Compilation
+from fedkg_compiler.compilation_result import NewCompilation
 from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
@@ -45,7 +50,7 @@ from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
 from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_text import decode, is_table
+from fedkg_compiler.frontends.fkg.syntax.source_statements import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -55,22 +60,23 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Rule,
     RuleFile,
     Signal,
-    TermName,
     Use,
     Waiver,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.garbage_collection import pause_garbage_collection
-from fedkg_compiler.input_tracking import (
+from fedkg_compiler.input_files import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
     find,
+    holds_shapes,
     is_endpoint,
     is_store,
+    may_hold_rules,
     read_bytes,
+    remembered,
 )
 from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
-from fedkg_compiler.passes import run_passes
+from fedkg_compiler.passes import PASSES
 
 if TYPE_CHECKING:
     from fedkg_compiler.frontends.shacl.table_results import ShapeResults
@@ -201,7 +207,7 @@ def _compiling() -> Iterator[None]:
     """The conditions of a compilation: limits on time and on comparisons of names, and no search
     for cyclic garbage.
     """
-    with pause_garbage_collection(), time_limit("the compilation"), few_comparisons():
+    with pause_garbage_collection(), time_limit("the compilation"), limit_comparisons():
         yield
 
 
@@ -216,7 +222,7 @@ def compile_rules(
     check_only: bool = False,
     reason: bool = True,
     shape_results: ShapeResults | None = None,
-) -> Compilation:
+) -> NewCompilation:
     """Compile rule files, or a rule text, into a pack.
 
     Args:
@@ -253,9 +259,6 @@ def compile_rules(
             problems.add(found)
             bodies.append(_text_body(tree))
             order.append(TEXT)
-        if rows_class:
-            bodies.append(_text_body(_rows_are(rows_class)))
-            order.append(TEXT)
         library = _add_library(bodies, problems)
         bodies.sort(key=lambda body: (body.name, body.sha256))
         waivers = Waivers.from_files(body.tree for body in bodies)
@@ -269,14 +272,15 @@ def compile_rules(
             reasons if reason else None,
             shape_results,
             client,
+            rows_class,
             waivers,
         )
     diagnostics = [*waivers.reported(problems.all()), *reasons]
     diagnostics += waivers.without_effect(
         complete=not problems.failed, reasoned=reason and pack is not None
     )
-    return Compilation(
-        made=None if problems.failed or check_only else pack,
+    return NewCompilation(
+        pack=None if problems.failed or check_only else pack,
         diagnostics=_in_order(diagnostics, order),
         examples=program.examples,
     )
@@ -315,11 +319,7 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
 
 def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
     """Add to the graph what the rules of shapes conclude."""
-    if not graphs or sources.names.client:
-        return
-    from fedkg_compiler.frontends.shacl import may_hold_rules
-
-    if any(map(may_hold_rules, graphs)):
+    if not sources.names.client and any(map(may_hold_rules, graphs)):
         from fedkg_compiler.frontends.shacl.graph_rules import apply_rules
 
         apply_rules(graphs, sources)
@@ -383,15 +383,6 @@ def _read(path: Path, problems: Problems) -> _Body | None:
 def _text_body(tree: RuleFile) -> _Body:
     digest = hashlib.sha256(tree.text.encode("utf-8", "surrogatepass")).hexdigest()
     return _Body(tree=tree, name=TEXT, sha256=digest, folder=Path.cwd())
-
-
-def _rows_are(iri: str) -> RuleFile:
-    """The rule text ``rows are <IRI>``, without the parser."""
-    start, text = "rows are ", f"rows are <{iri}>"
-    whole = Span(file=TEXT, line=1, column=1, end_line=1, end_column=len(text) + 1)
-    term = TermName(span=replace(whole, column=len(start) + 1), text=iri, form="iri")
-    statement = RowsAre(span=whole, term=term)
-    return RuleFile(file=TEXT, text=f"{text}\n", statements=(statement,))
 
 
 def _add_library(bodies: list[_Body], problems: Problems) -> Sequence[LibraryFile]:
@@ -469,6 +460,7 @@ def _compile(
     reasons: list[Diagnostic] | None,
     shape_results: ShapeResults | None,
     client: str,
+    rows_class: str,
     waivers: Waivers,
 ) -> tuple[Pack | None, Program]:
     """The pack, None if there is an error, and the program after all passes; the findings of the
@@ -479,7 +471,8 @@ def _compile(
         folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
     )
     names.library |= {file.name: file.asked for file in library}
-    gather_uses(files, names, problems)
+    if files:
+        gather_uses(files, names, problems)
     graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
     sources, loaded = _load(
         bodies,
@@ -487,9 +480,12 @@ def _compile(
         names,
         problems,
     )
-    gather(files, _properties(files, sources), names, problems)
+    if files:
+        gather(files, _properties(files, sources), names, problems)
+    names.rows_class = rows_class or names.rows_class
     _apply_shape_rules(graph_paths, sources)
-    in_scope(names, problems)
+    if files or client:
+        in_scope(names, problems)
     waivers.left_out = names.left_out
     if names.client:
         check_client(sources)
@@ -507,18 +503,16 @@ def _compile(
         *loaded,
         *sheets.sources.values(),
     ]
-    program = run_passes(
-        replace(
-            program,
-            sources=tuple(
-                without_private_checksums(files_read, sources)
-                if names.client or sources.graph is not None
-                else files_read
-            ),
-            columns=sources.book.freeze(),
-            timing=names.timing,
-        )
-    )
+    program = replace(
+        program,
+        sources=tuple(
+            without_private_checksums(files_read, sources)
+            if names.client or (sources.graph is not None and sources.graph.states_owners)
+            else files_read
+        ),
+        columns=sources.book.freeze(),
+        timing=names.timing,
+    ).after(PASSES)
     problems.add(program.diagnostics)
     if names.library:
         settle_library(names, program, problems)
@@ -550,14 +544,13 @@ def _load(
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.graph.load import load_graph
-    from fedkg_compiler.graph.loaded_graph_cache import take_graph
 
     uses = [(word.text, word.span) for use in names.uses for word in use.names]
     prefixes = {
         prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()
     }
     rules = _rule_terms(bodies, graphs, names)
-    graph, found, sources = take_graph(
+    graph, found, sources = remembered(
         (tuple(uses), tuple(prefixes.items()), tuple(graphs), names.client, rules and rules.text),
         lambda: load_graph(
             uses, prefixes, graphs, beside=names.folders, client=names.client, rules=rules
@@ -803,11 +796,12 @@ def _bind_statements(
             program = program.joined_with(
                 bind_knowledge(model, trees[model.span.file], sources, sheets, first)
             )
-    if graphs and not names.client:
-        from fedkg_compiler.frontends.shacl import bind_shapes
+    shapes = [] if names.client else [path for path in graphs if holds_shapes(path)]
+    if shapes:
+        from fedkg_compiler.frontends.shacl.bind import bind_shapes
 
         taken = {part.rule.name for part in program.rows}
-        program = program.joined_with(bind_shapes(graphs, sources, taken, shape_results)[0])
+        program = program.joined_with(bind_shapes(shapes, sources, taken, shape_results)[0])
     queries = [load for load in names.loads if load.what == "queries"]
     if queries:
         from fedkg_compiler.frontends.sparql import bind_queries

@@ -23,20 +23,21 @@ from rdflib import URIRef
 from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.frontends.shacl import holds_shapes, quiet
-from fedkg_compiler.frontends.shacl.focus_node_columns import (
-    BLANK,
-    DATATYPE_HEADER,
-    RESOURCE,
-    TEXTS,
-)
 from fedkg_compiler.frontends.shacl.graph_rules import reject_rules_on_rows
-from fedkg_compiler.frontends.shacl.model import ShapesFile, Step, read_shapes, shape_name
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH
+from fedkg_compiler.frontends.shacl.model import (
+    SH,
+    ShapesFile,
+    Step,
+    quiet,
+    read_shapes,
+    shape_name,
+)
+from fedkg_compiler.frontends.shacl.shape_conditions import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
 from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
-from fedkg_compiler.graph.vocabulary_index import closest_name
+from fedkg_compiler.input_files import holds_shapes
 
 FOCUS = "focus node"
 """The header of the column with the rows' IRIs."""

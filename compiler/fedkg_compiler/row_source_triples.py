@@ -23,8 +23,9 @@ from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, Pattern, 
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.graph import Graph, Resource
 from fedkg_compiler.graph.graph_terms import local_name
-from fedkg_compiler.graph.named_graphs import file_graph, inferred_graph
+from fedkg_compiler.graph.rdf_reader import file_graph, inferred_graph
 from fedkg_compiler.graph.reasoning.justifications import Step
+from fedkg_compiler.input_files import holds_shapes
 from fedkg_compiler.pipeline import look_up
 
 Meant = Callable[[str], bool]
@@ -191,17 +192,17 @@ def _of_shapes(
     sources: Sources, graphs: Sequence[Path], rules: Collection[str], is_meant: Meant
 ) -> Iterator[_Found]:
     """Those of components of shapes; the shapes are bound once more, to find their focus nodes."""
-    from fedkg_compiler.frontends.shacl import holds_shapes
-
-    if not any(map(holds_shapes, graphs)):
+    files = [path for path in graphs if holds_shapes(path)]
+    if not files:
         return
     from rdflib import URIRef
 
-    from fedkg_compiler.frontends.shacl import bind_shapes, quiet
+    from fedkg_compiler.frontends.shacl.bind import bind_shapes
+    from fedkg_compiler.frontends.shacl.model import quiet
     from fedkg_compiler.frontends.shacl.supporting_triples import facts_of_part, statements
 
     with quiet():
-        _, binders = bind_shapes(graphs, sources)
+        _, binders = bind_shapes(files, sources)
         for binder in binders:
             for rule, part in binder.ruled.items():
                 roots = [

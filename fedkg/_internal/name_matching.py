@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from typing_extensions import override
 
+from fedkg.limits import spend_comparisons
+
 MOST_LETTERS = 100
 """Longer words are not compared: the time grows with the square of the length."""
-MOST_COMPARISONS = 50_000
-"""Comparisons for the suggestions of one compilation, which take about a second."""
-
-
-@dataclass(slots=True)
-class _Budget:
-    comparisons: int
-
-
-_budget: ContextVar[_Budget | None] = ContextVar("_budget", default=None)
-
-
-@contextmanager
-def few_comparisons() -> Iterator[None]:
-    """Inside, suggestions end after `MOST_COMPARISONS` comparisons of names."""
-    token = _budget.set(_Budget(MOST_COMPARISONS))
-    try:
-        yield
-    finally:
-        _budget.reset(token)
 
 
 def _comparable(word: str, candidates: Iterable[str]) -> list[str]:
     """The candidates that `word` is to be compared with, sorted; none where the budget is spent."""
     found = sorted(one for one in set(candidates) if one != word and len(one) <= MOST_LETTERS)
-    budget = _budget.get()
-    if len(word) > MOST_LETTERS or (budget is not None and budget.comparisons < len(found)):
-        return []
-    if budget is not None:
-        budget.comparisons -= len(found)
-    return found
+    return found if len(word) <= MOST_LETTERS and spend_comparisons(len(found)) else []
 
 
 def distance(left: str, right: str, limit: int) -> int:

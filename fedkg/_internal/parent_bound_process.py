@@ -18,7 +18,7 @@ import threading
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from fedkg._internal.warning_display import show_warnings_as_notes
+from fedkg._internal.safe_text import show_warnings_as_notes
 
 PR_SET_PDEATHSIG = 1
 """Number of the `prctl` option (linux/prctl.h) for the signal that the kernel sends when the parent

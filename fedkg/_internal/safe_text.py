@@ -1,8 +1,13 @@
-"""Text from files made safe to show: control and direction characters become escapes."""
+"""Text from files made safe to show: control and direction characters become escapes. Warnings of
+Python, which may quote such text, become one-line notes.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+import warnings
+from typing import TextIO
 
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
@@ -53,3 +58,36 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+"""Categories about code; they tell the user nothing about rules or data."""
+
+
+def show_warnings_as_notes() -> None:
+    """Print each warning of this process once, as ``note: ...`` on stderr; options of Python
+    (``-W``) still apply.
+    """
+    if sys.warnoptions:
+        return
+    shown: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        text = escape_hidden(" ".join(str(message).split()))
+        if issubclass(category, RuntimeWarning):
+            text = (
+                f"some numbers are too large or undefined ({text}); "
+                "results that need them are unknown"
+            )
+        if text not in shown and not issubclass(category, FOR_DEVELOPERS):
+            shown.add(text)
+            sys.stderr.write(f"note: {text}\n")
+
+    warnings.showwarning = show

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fedkg.evaluation import Comparison, Evaluation
-    from fedkg.evaluation.violations import Violations
+    from fedkg.evaluation.evaluate import Violations
     from fedkg.pack import Pack
     from fedkg.report.candidate_causes import CandidateCauses
     from fedkg.tables import Table
@@ -362,8 +362,8 @@ def _evaluate_rdf(
     """Evaluate shapes on an RDF file: the members of each target class are the rows."""
     from fedkg import authoring
     from fedkg.evaluation import evaluate as evaluate_table
+    from fedkg.evaluation.evaluate import violations
     from fedkg.evaluation.incidents import find_incidents, join_incidents
-    from fedkg.evaluation.violations import violations
 
     parts, diagnostics = authoring.compile_for_rdf(rules, data)
     _print_notes(diagnostics)
@@ -424,7 +424,7 @@ def _violation_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[s
 def _show(result: Evaluation, comparison: Comparison | None) -> None:
     from rich.text import Text
 
-    from fedkg.evaluation.result_presentation import comparison_lines, outcome, rules_table
+    from fedkg.evaluation.result import comparison_lines, outcome, rules_table
 
     console = stdout_console()
     if result.rules:

@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from fedkg._internal.safe_text import escape_hidden
-from fedkg._internal.warning_display import show_warnings_as_notes
+from fedkg._internal.safe_text import escape_hidden, show_warnings_as_notes
 from fedkg.authoring import CompileError
 from fedkg.cli import (
     attest,

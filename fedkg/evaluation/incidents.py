@@ -27,10 +27,9 @@ from fedkg.evaluation.evaluate import (
     find_raised_outputs,
     split_bank,
 )
-from fedkg.evaluation.result import Evaluation, RuleResult, rate
+from fedkg.evaluation.result import Evaluation, RuleResult, is_telling, rate
 from fedkg.evaluation.row_explanation import (
     BoundConstraint,
-    is_telling,
     number,
     readings_text,
     short_name,

@@ -22,7 +22,6 @@ from fedkg.pack import (
     Compare,
     Formula,
     Implies,
-    Known,
     Or,
     Pack,
     Param,
@@ -30,14 +29,13 @@ from fedkg.pack import (
     Reduce,
     Slot,
     Term,
-    atoms,
     everywhere,
     is_temporal,
     subterms,
     used_slots,
 )
 from fedkg.pack.formula_text import formula_text, row_names
-from fedkg.pack.formulas import ROWS, subformulas
+from fedkg.pack.formulas import ROWS
 
 PURE_NUMBERS = ("1", "probability", "dimensionless")
 """Units that are not shown after a value."""
@@ -80,32 +78,6 @@ def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
     rpm, failure 0, grade D``.
     """
     return ", ".join(BoundConstraint(pack, bank, row, values).read())
-
-
-def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
-    """Whether the constraint's robustness, where it is finite, is a number that says something.
-
-    None for an ``if ... then`` with an `if` that compares numbers, and for mixed units.
-    """
-    columns, skeleton = pack.manifest.contract.columns, bank.skeleton
-    asked = subformulas(skeleton) if is_temporal(skeleton) else (skeleton,)
-    if any(isinstance(part, Implies) and _compared(part.antecedent) for part in asked):
-        return False
-    units = {
-        columns[int(bank.slots[row, i])].unit
-        for atom in _compared(skeleton)
-        for i in used_slots(atom)
-    }
-    return (
-        bool(pack.manifest.units[int(bank.unit[row])])
-        or len(units) < 2
-        or len(_compared(skeleton)) < 2
-    )
-
-
-def _compared(formula: Formula) -> list[Formula]:
-    """The atomic formulas that have a margin."""
-    return [atom for atom in atoms(formula) if not isinstance(atom, CategoryIs | Known)]
 
 
 class BoundConstraint:

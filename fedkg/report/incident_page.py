@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
-from fedkg.evaluation.result_presentation import share_text
+from fedkg.evaluation.result import share_text
 from fedkg.report.candidate_causes import CandidateCauses, duration_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 
 _BRACKETED = re.compile(r"^(.*?)\s*(\[\s*[^\[\]]+?\s*\]|\(\s*[^()\[\]]+?\s*\))$")
+BRACKETS = (")", "]")
+"""How a header ends that may tell a unit."""
 _MINIMUM = "(min)"
 """In round brackets rather the smallest value than the minute."""
 
@@ -15,7 +17,7 @@ _MINIMUM = "(min)"
 def split_header(header: str) -> tuple[str, str]:
     """The header's name and the text in the brackets behind it; "" where there are none."""
     text = header.strip()
-    found = _BRACKETED.match(text) if text.endswith((")", "]")) else None
+    found = _BRACKETED.match(text) if text.endswith(BRACKETS) else None
     return (found[1], found[2][1:-1].strip()) if found else (header, "")
 
 

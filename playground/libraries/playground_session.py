@@ -21,9 +21,9 @@ from fedkg import authoring
 from fedkg.authoring import is_graph
 from fedkg.errors import FedkgError
 from fedkg.evaluation import evaluate
+from fedkg.evaluation.evaluate import violations
 from fedkg.evaluation.example_runner import run_example
 from fedkg.evaluation.table_readings import table_values
-from fedkg.evaluation.violations import violations
 from fedkg.pack.bank import reads
 from fedkg.tables import read_table
 from fedkg_compiler.editor.full_check import Request, Result, check_fully

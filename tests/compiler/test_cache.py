@@ -215,7 +215,7 @@ def test_another_shelf_of_ontologies_is_seen(
 
 
 def test_a_file_that_changes_while_it_is_read_twice_is_never_unchanged(tmp_path: Path) -> None:
-    from fedkg_compiler.input_tracking import read_bytes, recording
+    from fedkg_compiler.input_files import read_bytes, recording
 
     path = tmp_path / "limits.csv"
     with recording() as inputs:

@@ -535,7 +535,7 @@ def library_table() -> str:
     from fedkg_compiler.frontends.fkg.binding.library import library_names
     from fedkg_compiler.frontends.fkg.syntax import parse
     from fedkg_compiler.frontends.fkg.syntax.tree import Rule
-    from fedkg_compiler.resources import data_folder
+    from fedkg_compiler.input_files import data_folder
 
     lines = ["", "| rule | what it says |", "|---|---|"]
     for name in library_names():
@@ -552,7 +552,7 @@ def library_table() -> str:
 
 def column_names_table() -> str:
     """The properties by which graphs name the columns of a table."""
-    from fedkg_compiler.graph.column_names import COLUMN_NAMES
+    from fedkg_compiler.graph.graph import COLUMN_NAMES
     from fedkg_compiler.graph.standard_vocabularies import (
         BRICK,
         BRICK_REF,

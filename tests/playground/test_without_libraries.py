@@ -16,7 +16,7 @@ import pytest
 
 from fedkg.authoring import check, diagnostics_json
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.tables import read_table
 
 ROOT = Path(__file__).parents[2]

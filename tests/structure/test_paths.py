@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.structure.paths import measure
 
 LIMITS = {
-    "compile a rule with one comparison, text to bank": 31,
-    "SHACL shape to verdict": 70,
+    "compile a rule with one comparison, text to bank": 24,
+    "SHACL shape to verdict": 40,
     "job file to report": 268,
     "one round: updates to the new global model": 54,
 }

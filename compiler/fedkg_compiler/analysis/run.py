@@ -21,6 +21,7 @@ from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import columns_of
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, Pattern, Quantifier
 
 if TYPE_CHECKING:
@@ -563,7 +564,7 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
             )
     for signal in names.signals.values():
         facts = (
-            sources.columns_of(signal.property, None) if signal.property and signal.family else ()
+            columns_of(sources, signal.property, None) if signal.property and signal.family else ()
         )
         own = {fact.entity: fact.column for fact in facts if fact.entity is not None}
         missed = sorted(

@@ -20,7 +20,7 @@ from fedkg.pack.rule_example_trace import RuleExample
 from fedkg_compiler.analysis.requirement_text import sentence
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
-from fedkg_compiler.input_tracking import instead
+from fedkg_compiler.input_files import instead
 from fedkg_compiler.pipeline import compile_rules
 
 if TYPE_CHECKING:

@@ -16,14 +16,13 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix, Span
 from fedkg_compiler.editor.rule_document import RuleDocument, moved
-from fedkg_compiler.frontends.fkg.syntax.source_text import (
+from fedkg_compiler.frontends.fkg.syntax.source_statements import (
     STATEMENT_WORDS,
     Chunk,
     joined,
     plain_text,
 )
-from fedkg_compiler.graph.loaded_graph_cache import GraphMemory, remembering_graphs
-from fedkg_compiler.input_tracking import instead
+from fedkg_compiler.input_files import InputMemory, instead, remembering
 from fedkg_compiler.pipeline import compile_rules
 
 INDEPENDENT = frozenset({"rule", "example"})
@@ -46,7 +45,7 @@ class IncrementalCheck:
     """
 
     graphs: Sequence[Path | str] = ()
-    memory: GraphMemory = field(default_factory=GraphMemory)
+    memory: InputMemory = field(default_factory=InputMemory)
     _known: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict, init=False)
     _chunks: list[Chunk] = field(default_factory=list, init=False)
     _declarations: tuple[str, ...] | None = field(default=None, init=False)
@@ -136,10 +135,10 @@ class IncrementalCheck:
 
 
 def check_text(
-    path: Path, text: str, graphs: Sequence[Path | str], memory: GraphMemory
+    path: Path, text: str, graphs: Sequence[Path | str], memory: InputMemory
 ) -> tuple[Diagnostic, ...]:
     """The diagnostics of a text in the place of a file, without those of several rules together."""
-    with instead({path: text.encode("utf-8", "surrogatepass")}), remembering_graphs(memory):
+    with instead({path: text.encode("utf-8", "surrogatepass")}), remembering(memory):
         return compile_rules([path], graphs=graphs, reason=False, check_only=True).diagnostics
 
 

@@ -25,13 +25,12 @@ from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORD
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 from fedkg_compiler.frontends.fkg.syntax.tree import Constant, Label, Rule, Signal, Template
-from fedkg_compiler.graph.loaded_graph_cache import GraphMemory, remembering_graphs
-from fedkg_compiler.input_tracking import GRAPH_SUFFIXES, instead
+from fedkg_compiler.input_files import GRAPH_SUFFIXES, InputMemory, instead, remembering
 from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph_terms import KnownTerm
-    from fedkg_compiler.graph.ontology_catalog import Catalog
+    from fedkg_compiler.graph.ontologies import Catalog
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx"})
 MOST_TABLES = 20
@@ -90,7 +89,7 @@ class LanguageService:
     """
 
     graphs: Sequence[Path | str] = ()
-    memory: GraphMemory = field(default_factory=GraphMemory)
+    memory: InputMemory = field(default_factory=InputMemory)
     rules: Mapping[str, RuleFacts] = field(default_factory=dict)
 
     def hover(self, document: RuleDocument, line: int, column: int) -> tuple[str, Span] | None:
@@ -255,7 +254,7 @@ class LanguageService:
     def _vocabulary(self, document: RuleDocument) -> dict[str, KnownTerm]:
         """The terms that the file can name, by their prefixed names and IRIs in brackets."""
         body = document.text.encode("utf-8", "surrogatepass")
-        with suppress(FedkgError), instead({document.path: body}), remembering_graphs(self.memory):
+        with suppress(FedkgError), instead({document.path: body}), remembering(self.memory):
             sources, _ = look_up([document.path, *self.graphs])
             if sources.graph is None:
                 return {}
@@ -332,7 +331,7 @@ def _describe_unit(unit: Unit) -> str:
 
 @lru_cache(maxsize=1)
 def _catalog() -> Catalog:
-    from fedkg_compiler.graph.ontology_catalog import load_catalog
+    from fedkg_compiler.graph.ontologies import load_catalog
 
     return load_catalog()
 

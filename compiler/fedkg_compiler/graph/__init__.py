@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         RdfTerm,
     )
     from fedkg_compiler.graph.load import load_graph
-    from fedkg_compiler.graph.ontology_catalog import (
+    from fedkg_compiler.graph.ontologies import (
         Added,
         Alignment,
         Catalog,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.graph.user_ontology_catalog import add_entry, remove_entry
 
 _EXPORTS = {
-    "ontology_catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
+    "ontologies": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
     "catalog_listing": ("EntryInfo", "TermInfo", "list_entries", "show_entry"),
     "graph": ("Graph",),
     "load": ("load_graph",),

@@ -10,8 +10,7 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph_terms import TermKind
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.ontology_catalog import Catalog, load_catalog
-from fedkg_compiler.graph.vocabulary_index import closest_name
+from fedkg_compiler.graph.ontologies import Catalog, closest_name, load_catalog
 
 
 class TermInfo(BaseModel):

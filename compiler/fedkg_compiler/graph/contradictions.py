@@ -10,16 +10,15 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.graph.graph_terms import split_iri
-from fedkg_compiler.graph.owl_rl_closure import Closure
+from fedkg_compiler.graph.ontologies import find
+from fedkg_compiler.graph.owl_rl_closure import Clash, Closure, clashes
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.reasoning.facts import Facts
-from fedkg_compiler.graph.reasoning.fixpoint import Clash, clashes
 from fedkg_compiler.graph.reasoning.justifications import Reasons, Step
 from fedkg_compiler.graph.reasoning.owl_vocabulary import Node
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
 from fedkg_compiler.graph.triple_locations import locate_triples
-from fedkg_compiler.graph.vocabulary_index import find
 
 _WORDS = {
     "eq-diff1": "{0} and {1} are one thing, but are stated to be different",

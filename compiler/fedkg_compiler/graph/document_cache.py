@@ -18,9 +18,8 @@ import pyoxigraph as ox
 from fedkg.limits import require_within_limit
 from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.file_format import decode
 from fedkg_compiler.graph.rdf_reader import Document, labels_of, read_file
-from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.input_files import decode, read_bytes
 
 WORTH = 1 << 18
 """Bytes from which on reading an entry is clearly quicker than reading the file."""

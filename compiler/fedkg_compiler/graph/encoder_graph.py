@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.column_names import derive_columns
+from fedkg_compiler.graph.graph import derive_columns
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 _COLUMNS = (FKG + "column", FKG + "alternativeColumn")
@@ -27,7 +27,7 @@ class NodeTable:
             sorted.
         edges: E pairs of positions, from subject to object, each once, sorted; literals make no
             edges.
-        columns: position of the node by its column (`fkg:column`, or a name of `column_names`). If
+        columns: position of the node by its column (`fkg:column`, or a name of `COLUMN_NAMES`). If
             several nodes name one column, the sensor takes precedence over the observed property,
             then the first by name.
     """

@@ -24,37 +24,52 @@ from fedkg.errors import FedkgError
 from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
-from fedkg_compiler.graph import relation_algebra
 from fedkg_compiler.graph.alignment.mappings import (
+    SSSOM_WORD,
+    WORDS,
     accepted,
     equivalences,
     exact_matches,
     one_of_two_names,
 )
-from fedkg_compiler.graph.bulk_loading import LaterTriples
 from fedkg_compiler.graph.client_ownership import Ownership, cut
-from fedkg_compiler.graph.column_names import DerivedColumns, derive_columns, shared_columns
-from fedkg_compiler.graph.file_format import RDF_SUFFIXES
-from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
+from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
 from fedkg_compiler.graph.graph_terms import is_iri, split_iri
 from fedkg_compiler.graph.local_catalog_source import local
-from fedkg_compiler.graph.named_graphs import (
+from fedkg_compiler.graph.ontologies import (
+    Catalog,
+    Definition,
+    Vocabulary,
+    by_namespace,
+    closest_name,
+    definitions,
+    documents_of,
+    find,
+    load_catalog,
+    our_file,
+    strangers,
+    told_twice,
+    two_kinds,
+)
+from fedkg_compiler.graph.opcua_nodeset_links import linked
+from fedkg_compiler.graph.owl_rl_closure import clashes, closure
+from fedkg_compiler.graph.rdf_reader import (
     DEFAULT,
     INFERRED,
     VOCABULARY_INFERRED,
+    Document,
+    LaterTriples,
     NamedGraph,
+    checksum,
     graphs_of,
     in_graph,
     ontology_graph,
+    read_file,
+    read_rdf,
+    rename_shared_blank_nodes,
     stated,
 )
-from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
-from fedkg_compiler.graph.opcua_nodeset_links import linked
-from fedkg_compiler.graph.owl_rl_closure import closure
-from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
-from fedkg_compiler.graph.reasoning.facts import TooLarge
-from fedkg_compiler.graph.reasoning.fixpoint import clashes
+from fedkg_compiler.graph.reasoning.facts import TooLarge, most_pairs
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.span_construction import point, report
@@ -62,18 +77,7 @@ from fedkg_compiler.graph.standard_vocabularies import FEDKG, OWL, STANDARD_PREF
 from fedkg_compiler.graph.stores.triple_files import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
-from fedkg_compiler.graph.vocabulary_index import (
-    Definition,
-    Vocabulary,
-    by_namespace,
-    closest_name,
-    definitions,
-    find,
-    strangers,
-    told_twice,
-    two_kinds,
-)
-from fedkg_compiler.input_tracking import ABSENT, is_endpoint, is_store, note, read_bytes
+from fedkg_compiler.input_files import ABSENT, RDF_SUFFIXES, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.stores.closure_cache import Closed
@@ -362,14 +366,18 @@ def load_graph(
     _link_node_sets(loading)
     loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
-    loading.respelled, said = one_of_two_names(
-        loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
-    )
-    mapped, wrong = accepted(loading.graphs)
     documents = [*ontologies, *loading.graphs]
-    exact = [*exact_matches(documents), *mapped]
-    equal = [*mapped, *equivalences(exact, documents)]
-    loading.problems += [*said, *wrong]
+    equal: list[ox.Quad] = []
+    if any(one.marks or any(word in one.text for word in WORDS) for one in loading.graphs) or any(
+        SSSOM_WORD in one.text for one in ontologies
+    ):
+        mapped, wrong = accepted(loading.graphs)
+        exact = [*exact_matches(documents), *mapped]
+        equal = [*mapped, *equivalences(exact, documents)]
+        loading.respelled, said = one_of_two_names(
+            loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
+        )
+        loading.problems += [*said, *wrong]
     whole, found = _whole(loading, equal, rules, tell=not client)
     _declare_prefixes(loading, prefixes)
     if client:
@@ -739,7 +747,7 @@ def _too_large(loading: _Loading, error: TooLarge) -> Diagnostic:
         "leave out the part of the graph that no rule needs, or do not declare the property "
         "transitive"
     )
-    if error.most < relation_algebra.LIMIT:
+    if error.most < most_pairs():
         advice = f"{advice}; {explain_raise('inferred', 4 * limit('inferred'))}"
     most = max(
         documents, key=lambda document: sum(quad.predicate == name for quad in document.triples)

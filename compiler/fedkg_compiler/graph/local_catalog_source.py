@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.file_format import decode, detect_format
 from fedkg_compiler.graph.rdf_reader import Document, list_digest, read_file, read_rdf
 from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.input_files import decode, detect_format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

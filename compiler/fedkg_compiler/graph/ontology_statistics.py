@@ -25,10 +25,15 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.alignment.alignment_consequences import Entailed, entailed
 from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
 from fedkg_compiler.graph.graph_terms import TermKind
-from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog, our_file
+from fedkg_compiler.graph.ontologies import (
+    Catalog,
+    definitions,
+    documents_of,
+    load_catalog,
+    our_file,
+)
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, STANDARD_TERMS
-from fedkg_compiler.graph.vocabulary_index import definitions
 
 _TYPE = ox.NamedNode(RDF + "type")
 _SHAPE = ox.NamedNode("http://www.w3.org/ns/shacl#property")

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph_terms import RdfTerm, order_key
 from fedkg_compiler.graph.node_values import Values
+from fedkg_compiler.graph.ontologies import Vocabulary, closest_name
 from fedkg_compiler.graph.query_process import Solutions
 from fedkg_compiler.graph.span_construction import inside, report
 from fedkg_compiler.graph.sparql_syntax.parser import find_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
-from fedkg_compiler.graph.vocabulary_index import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
 

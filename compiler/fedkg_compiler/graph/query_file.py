@@ -11,12 +11,12 @@ from pathlib import PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.node_values import Values
+from fedkg_compiler.graph.ontologies import Vocabulary, closest_name
 from fedkg_compiler.graph.query import Row, names, refused, sorted_rows, too_large
 from fedkg_compiler.graph.query_process import QueryProcess
 from fedkg_compiler.graph.span_construction import inside, point, report
 from fedkg_compiler.graph.sparql_syntax.query_text import read_prologue
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
-from fedkg_compiler.graph.vocabulary_index import Vocabulary, closest_name
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 _FORMS = (

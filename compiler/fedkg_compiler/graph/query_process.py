@@ -10,8 +10,8 @@ import pyoxigraph as ox
 
 from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
-from fedkg_compiler.graph.named_graphs import names_graph, with_named_graphs
 from fedkg_compiler.graph.node_values import Node
+from fedkg_compiler.graph.rdf_reader import names_graph, with_named_graphs
 
 Value = TypeVar("Value")
 

@@ -15,10 +15,16 @@ from pydantic import BaseModel, ConfigDict
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.ontology_catalog import load_catalog
-from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, SUB_PROPERTY, TYPE, closure
+from fedkg_compiler.graph.ontologies import load_catalog
+from fedkg_compiler.graph.owl_rl_closure import (
+    SUB_CLASS,
+    SUB_PROPERTY,
+    TYPE,
+    closure,
+    matches,
+    possible,
+)
 from fedkg_compiler.graph.reasoning.facts import Facts
-from fedkg_compiler.graph.reasoning.fixpoint import matches, possible
 from fedkg_compiler.graph.reasoning.hermit_reasoner import describe
 from fedkg_compiler.graph.reasoning.owl_vocabulary import NAMES, SAME, WORDS
 from fedkg_compiler.graph.reasoning.rule_table import Rule

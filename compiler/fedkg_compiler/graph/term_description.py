@@ -12,10 +12,9 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.graph_terms import Iri, KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.load import load_graph
-from fedkg_compiler.graph.ontology_catalog import Catalog, documents_of, load_catalog
+from fedkg_compiler.graph.ontologies import Catalog, closest_name, documents_of, find, load_catalog
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SKOS
-from fedkg_compiler.graph.vocabulary_index import closest_name, find
 
 MOST = 8
 """Terms of one spelling that are shown; more are only named."""

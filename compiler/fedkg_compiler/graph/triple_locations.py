@@ -15,15 +15,15 @@ from typing import IO, TYPE_CHECKING, cast
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.graph.file_format import detect_format
 from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.ontologies import find
 from fedkg_compiler.graph.rdf_reader import Document, graph_name
 from fedkg_compiler.graph.span_construction import point
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
-from fedkg_compiler.graph.vocabulary_index import find
+from fedkg_compiler.input_files import detect_format
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.named_graphs import NamedGraph
+    from fedkg_compiler.graph.rdf_reader import NamedGraph
     from fedkg_compiler.graph.reasoning.justifications import Reasons
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -44,7 +44,7 @@ class Told:
     Attributes:
         documents: the documents that were read, the user's graphs first.
         triples: returns all asserted triples and those derived from them about columns
-            (`column_names`); called only when they are needed.
+            (`derive_columns`); called only when they are needed.
         graphs: returns the named graphs of the asserted triples, the user's first.
         origins: returns the derived triples, each with the asserted triple that states it.
     """

@@ -19,10 +19,11 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.graph_terms import split_iri
 from fedkg_compiler.graph.local_catalog_source import Taken, take
-from fedkg_compiler.graph.ontology_catalog import (
+from fedkg_compiler.graph.ontologies import (
     ADDED_FILE,
     Added,
     Catalog,
+    closest_name,
     load_catalog,
     read_shelf,
     shelf_folder,
@@ -30,7 +31,6 @@ from fedkg_compiler.graph.ontology_catalog import (
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES
-from fedkg_compiler.graph.vocabulary_index import closest_name
 
 _NAMELESS = "#"
 """The namespace of a file that has no name for itself and none for what it describes."""

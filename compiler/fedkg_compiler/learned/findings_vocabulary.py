@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyoxigraph as ox
 
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDF, RDFS, XSD
-from fedkg_compiler.resources import data_folder
+from fedkg_compiler.input_files import data_folder
 
 PROV = "http://www.w3.org/ns/prov#"
 

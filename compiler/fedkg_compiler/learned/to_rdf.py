@@ -3,7 +3,7 @@
 The graph is ``urn:fedkg:run:DIGEST``, and the IRIs in it are ``urn:fedkg:run:DIGEST#...``, the
 digest being that of all that was learnt: the same findings have the same IRIs, those of two runs
 never meet, and graphs of many runs can be loaded together. The name of the graph keeps findings
-apart from the user's data (`fedkg_compiler.graph.named_graphs`).
+apart from the user's data (`fedkg_compiler.graph.rdf_reader`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
-from fedkg_compiler.graph.named_graphs import RUN
+from fedkg_compiler.graph.rdf_reader import RUN
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDFS, XSD
 from fedkg_compiler.learned import findings_vocabulary
 from fedkg_compiler.learned.findings_vocabulary import (

@@ -4,17 +4,9 @@ program. `fedkg_compiler.banks` makes a pack's banks of the last one.
 
 from __future__ import annotations
 
-from fedkg_compiler.ir import Program
 from fedkg_compiler.passes.linearise_hard_rules import linearise_hard_rules
 from fedkg_compiler.passes.mark_output_rules import mark_output_rules
 from fedkg_compiler.passes.register_key_columns import register_key_columns
 from fedkg_compiler.passes.set_scales import set_scales
 
 PASSES = (linearise_hard_rules, set_scales, mark_output_rules, register_key_columns)
-
-
-def run_passes(program: Program) -> Program:
-    """The program after all passes."""
-    for run in PASSES:
-        program = run(program)
-    return program

@@ -59,7 +59,7 @@ def test_an_error_cannot_be_suppressed() -> None:
         ("FKG213", "error"),
     ]
     assert "FKG213 is an error here" in result.diagnostics[0].message
-    assert result.made is None
+    assert result.pack is None
 
 
 def test_an_unknown_code_is_a_warning() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fedkg_compiler.editor.incremental_check import IncrementalCheck
 from fedkg_compiler.editor.rule_document import RuleDocument
-from fedkg_compiler.input_tracking import instead
+from fedkg_compiler.input_files import instead
 from fedkg_compiler.pipeline import compile_rules
 
 ROOT = Path(__file__).parents[3]

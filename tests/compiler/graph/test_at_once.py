@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import load_graph, rdf_reader
-from fedkg_compiler.graph.bulk_loading import LaterTriples
-from fedkg_compiler.graph.rdf_reader import Document, read_rdf
+from fedkg_compiler.graph.rdf_reader import Document, LaterTriples, read_rdf
 from fedkg_compiler.pipeline import compile_rules
 
 IRI = st.sampled_from(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.graph.relation_algebra import (
+from fedkg_compiler.graph.reasoning.facts import (
     Pairs,
     composed,
     ends,

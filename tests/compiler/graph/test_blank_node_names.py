@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
-from fedkg_compiler.graph.graph_checksum import checksum, rename_shared_blank_nodes
-from fedkg_compiler.graph.rdf_reader import read_rdf
+from fedkg_compiler.graph.rdf_reader import (
+    as_kept,
+    checksum,
+    names_by_content,
+    read_rdf,
+    rename_shared_blank_nodes,
+    renamed,
+)
 
 P, Q, A = (ox.NamedNode(f"https://example.org/{name}") for name in "pqa")
 SUBJECTS = st.one_of(st.just(A), st.integers(0, 5).map(lambda i: ox.BlankNode(f"x{i}")))

@@ -16,8 +16,8 @@ import rdflib
 from command import Command, call
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.graph.column_names import COLUMN_NAMES, derive_columns
 from fedkg_compiler.graph.encoder_graph import node_table
+from fedkg_compiler.graph.graph import COLUMN_NAMES, derive_columns
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 
 PREFIXES = """\

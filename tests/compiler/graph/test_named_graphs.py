@@ -17,17 +17,17 @@ from graph_cases import HERE
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.graph import Catalog, Graph, load_graph
-from fedkg_compiler.graph.graph_checksum import checksum
-from fedkg_compiler.graph.named_graphs import (
+from fedkg_compiler.graph.owl_rl_closure import follows
+from fedkg_compiler.graph.rdf_reader import (
     DEFAULT,
     INFERRED,
     VOCABULARY_INFERRED,
+    checksum,
     file_graph,
     inferred_graph,
     kind_of,
+    read_rdf,
 )
-from fedkg_compiler.graph.owl_rl_closure import follows
-from fedkg_compiler.graph.rdf_reader import read_rdf
 from fedkg_compiler.graph.stores.store_loading import load_files
 
 P = "https://example.org/plant#"

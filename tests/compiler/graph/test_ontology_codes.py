@@ -12,8 +12,9 @@ from graph_cases import HERE, header, plant_graph
 
 from fedkg_compiler.diagnostics import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph import Catalog, add_entry, load_graph, relation_algebra
+from fedkg_compiler.graph import Catalog, add_entry, load_graph
 from fedkg_compiler.graph.rdf_reader import read_rdf
+from fedkg_compiler.graph.reasoning import facts
 
 Problems = tuple[Diagnostic, ...]
 Case = Callable[[Catalog, Path], Problems]
@@ -44,7 +45,7 @@ def added(folder: Path, name: str, text: str, sha256: str | None = None) -> Prob
 
 
 def without_room(catalog: Catalog) -> Problems:
-    with patch.object(relation_algebra, "LIMIT", 0):
+    with patch.object(facts, "MOST_PAIRS", 0):
         return loaded(catalog)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from graph_cases import header
 
-from fedkg_compiler.graph import Catalog, load_graph, relation_algebra
+from fedkg_compiler.graph import Catalog, load_graph
+from fedkg_compiler.graph.reasoning import facts
 
 N = 600
 CHAIN = " ".join(f"plant:P{i} plant:before plant:P{i + 1} ." for i in range(100))
@@ -33,7 +34,7 @@ def test_a_closure_beyond_the_limit_is_one_error_at_its_property(
     catalog: Catalog, monkeypatch, text: str, name: str
 ) -> None:
     assert not loaded(catalog, text)
-    monkeypatch.setattr(relation_algebra, "LIMIT", 4_000)  # the 100 steps have 5,050 pairs
+    monkeypatch.setattr(facts, "MOST_PAIRS", 4_000)  # the 100 steps have 5,050 pairs
     [problem] = loaded(catalog, text)
     assert (problem.code, problem.severity, problem.span.file) == ("FKG118", "error", "plant.ttl")
     assert "4,000 triples follow" in problem.message
@@ -43,11 +44,11 @@ def test_a_closure_beyond_the_limit_is_one_error_at_its_property(
 
 
 def test_a_relation_is_given_up_before_it_is_written_down(monkeypatch) -> None:
-    chain = relation_algebra.make_pairs(np.arange(N), np.arange(1, N + 1), N + 1)
-    assert relation_algebra.transitive_closure(chain, N + 1).size == N * (N + 1) // 2
-    star = relation_algebra.make_pairs(np.zeros(N, dtype=np.int64), np.arange(1, N + 1), N + 1)
-    monkeypatch.setattr(relation_algebra, "LIMIT", 40_000)
-    with pytest.raises(relation_algebra.TooManyPairs):
-        relation_algebra.transitive_closure(chain, N + 1)
-    with pytest.raises(relation_algebra.TooManyPairs):
-        relation_algebra.composed(relation_algebra.turned(star, N + 1), star, N + 1)
+    chain = facts.make_pairs(np.arange(N), np.arange(1, N + 1), N + 1)
+    assert facts.transitive_closure(chain, N + 1).size == N * (N + 1) // 2
+    star = facts.make_pairs(np.zeros(N, dtype=np.int64), np.arange(1, N + 1), N + 1)
+    monkeypatch.setattr(facts, "MOST_PAIRS", 40_000)
+    with pytest.raises(facts.TooManyPairs):
+        facts.transitive_closure(chain, N + 1)
+    with pytest.raises(facts.TooManyPairs):
+        facts.composed(facts.turned(star, N + 1), star, N + 1)

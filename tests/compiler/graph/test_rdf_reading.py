@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.file_format import NotRdf, detect_format
-from fedkg_compiler.graph.graph_checksum import checksum
-from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
+from fedkg_compiler.graph.rdf_reader import Document, checksum, read_file, read_rdf
+from fedkg_compiler.input_files import NotRdf, detect_format
 
 XML_HEAD = '<?xml version="1.0"?>'
 RDF_OPEN = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/">'

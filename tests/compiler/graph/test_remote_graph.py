@@ -15,12 +15,11 @@ import pytest
 from oxigraph_server import in_front, needs_oxigraph, put, reply, serving
 
 from fedkg_compiler.graph import load_graph
-from fedkg_compiler.graph.graph_checksum import checksum
-from fedkg_compiler.graph.rdf_reader import read_rdf
+from fedkg_compiler.graph.rdf_reader import checksum, read_rdf
 from fedkg_compiler.graph.stores.credentials import FILE_VARIABLE, VARIABLE
 from fedkg_compiler.graph.stores.endpoint import Patience
 from fedkg_compiler.graph.stores.endpoint_graph_download import read_endpoint
-from fedkg_compiler.input_tracking import recording
+from fedkg_compiler.input_files import recording
 
 SPACE = "https://example.org/plant#"
 PREFIX = "@prefix : <https://example.org/plant#> . @prefix q: <http://qudt.org/schema/qudt/> .\n"

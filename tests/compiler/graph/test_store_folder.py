@@ -14,13 +14,12 @@ import pytest
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import load_graph
-from fedkg_compiler.graph.graph_checksum import checksum
-from fedkg_compiler.graph.rdf_reader import read_rdf
+from fedkg_compiler.graph.rdf_reader import checksum, read_rdf
 from fedkg_compiler.graph.stores.closure_cache import MOST
 from fedkg_compiler.graph.stores.folder import CLOSED, LOADING, State, open_store, read_state
 from fedkg_compiler.graph.stores.store_loading import load_files
 from fedkg_compiler.graph.stores.triple_files import PARTS
-from fedkg_compiler.input_tracking import STORE_STATE, recording
+from fedkg_compiler.input_files import STORE_STATE, recording
 
 PREFIX = (
     "@prefix : <https://example.org/plant#> .\n@prefix rdfs: "

@@ -18,7 +18,7 @@ from fedkg_compiler.frontends.fkg.binding.library import library_names
 from fedkg_compiler.frontends.fkg.syntax import parse
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule
-from fedkg_compiler.resources import data_folder
+from fedkg_compiler.input_files import data_folder
 
 RULES = data_folder("rules")
 AREAS = ("isa95", "mason", "nist", "schemaorg")

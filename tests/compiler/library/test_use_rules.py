@@ -12,8 +12,7 @@ from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
 from fedkg_compiler.frontends.fkg.binding.library import library_names
-from fedkg_compiler.input_tracking import recording
-from fedkg_compiler.resources import data_folder, library_path
+from fedkg_compiler.input_files import data_folder, library_path, recording
 
 LIMITS = data_folder("rules") / "isa95" / "limits.ttl"
 CAPACITY = data_folder("rules") / "isa95" / "capacity.ttl"

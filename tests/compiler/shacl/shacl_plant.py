@@ -14,7 +14,7 @@ import pyshacl
 from rdflib import Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
 
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules

@@ -11,7 +11,7 @@ import pytest
 from fedkg.authoring import compile_for_rdf, is_rdf_data
 from fedkg.cli.main import run
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg_compiler.rdf_data_tables import FOCUS, class_table, read_subjects
 
 HEAD = """@prefix ex: <http://ex/> .

@@ -16,7 +16,7 @@ from fedkg.pack import Pack, Placement
 from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.pipeline import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 HEAD = """
 @prefix plant: <https://example.org/plant#> .

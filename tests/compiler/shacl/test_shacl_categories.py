@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation

@@ -163,10 +163,8 @@ def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
     import pyoxigraph as ox
 
-    from fedkg_compiler.frontends.shacl.data_graph import Data
     from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
-    from fedkg_compiler.frontends.shacl.model import read_shapes
-    from fedkg_compiler.frontends.shacl.rdflib_graphs import memory_graph
+    from fedkg_compiler.frontends.shacl.model import Data, memory_graph, read_shapes
     from fedkg_compiler.frontends.shacl.validator import Validator
     from fedkg_compiler.graph.rdf_reader import read_file
 

@@ -14,12 +14,12 @@ import pytest
 from rdflib import Graph, Literal, Namespace, URIRef
 
 from fedkg.evaluation import evaluate
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
-from fedkg_compiler.pipeline import Compilation
+from fedkg_compiler.compilation_result import Compilation
 
 P, SH = Namespace("https://ex.org/p#"), Namespace("http://www.w3.org/ns/shacl#")
 HEAD = """

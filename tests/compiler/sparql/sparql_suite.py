@@ -13,7 +13,7 @@ import pyoxigraph as ox
 import pytest
 from sparql_cases import Table, by_compiler, by_store, same_violations
 
-from fedkg_compiler.graph.named_graphs import names_graph
+from fedkg_compiler.graph.rdf_reader import names_graph
 
 MANIFEST = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#"
 TYPE = ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")

@@ -9,14 +9,14 @@ import logging
 import lark
 import pytest
 
-from fedkg_compiler.frontends.fkg.syntax.grammar import (
+from fedkg_compiler.frontends.fkg.syntax.source_statements import (
     GRAMMAR,
+    STATEMENT_WORDS,
     find_expected,
     keywords,
     parse_prefix,
     statement_parser,
 )
-from fedkg_compiler.frontends.fkg.syntax.source_text import STATEMENT_WORDS
 
 
 def debug_log(grammar: str) -> str:

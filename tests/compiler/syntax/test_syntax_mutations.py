@@ -13,7 +13,7 @@ from tries import tries
 from fedkg_compiler.diagnostics import CODES, Diagnostic, render, to_json
 from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.frontends.fkg.syntax import parse
-from fedkg_compiler.frontends.fkg.syntax.source_text import split
+from fedkg_compiler.frontends.fkg.syntax.source_statements import split
 
 FILES = [
     path.read_text(encoding="utf-8")

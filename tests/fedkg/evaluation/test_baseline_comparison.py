@@ -10,7 +10,7 @@ import pytest
 
 from fedkg.errors import UsageError
 from fedkg.evaluation import Evaluation, RuleResult, compare, parse_allowance, read_baseline
-from fedkg.evaluation.result_presentation import comparison_lines
+from fedkg.evaluation.result import comparison_lines
 
 
 def result(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedkg.evaluation import Evaluation, evaluate
-from fedkg.evaluation.result_presentation import outcome
+from fedkg.evaluation.result import outcome
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules
 

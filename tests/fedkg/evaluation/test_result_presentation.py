@@ -8,7 +8,7 @@ from evaluation_packs import limits, pack, strain_limits
 from rich.console import Console
 
 from fedkg.evaluation import Evaluation, Worst, evaluate
-from fedkg.evaluation.result_presentation import outcome, rules_table, share_text, worst_text
+from fedkg.evaluation.result import outcome, rules_table, share_text, worst_text
 from fedkg.tables import read_bytes
 
 

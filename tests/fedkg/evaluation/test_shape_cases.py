@@ -12,7 +12,7 @@ from rich.console import Console
 
 import fedkg
 from fedkg.evaluation import Evaluation, evaluate
-from fedkg.evaluation.result_presentation import rules_table
+from fedkg.evaluation.result import rules_table
 from fedkg.tables import read_bytes
 
 GRAPH = """@prefix plant: <https://example.org/plant#> .

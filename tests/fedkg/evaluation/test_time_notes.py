@@ -9,7 +9,7 @@ from evaluation_packs import limits, pack
 
 from fedkg.errors import TableError
 from fedkg.evaluation import Evaluation, evaluate
-from fedkg.evaluation.result_presentation import outcome
+from fedkg.evaluation.result import outcome
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules

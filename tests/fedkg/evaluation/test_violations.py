@@ -8,7 +8,7 @@ import pytest
 import fedkg
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import evaluate, table_values
-from fedkg.evaluation.violations import violations
+from fedkg.evaluation.evaluate import violations
 from fedkg.tables import Table
 
 RULES = """

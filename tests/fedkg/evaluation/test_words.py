@@ -9,7 +9,8 @@ import pytest
 from evaluation_packs import BELOW, GROWS, STRAIN, bank
 from evaluation_packs import pack as pack_of
 
-from fedkg.evaluation.row_explanation import example, is_telling, number, readings_text
+from fedkg.evaluation.result import is_telling
+from fedkg.evaluation.row_explanation import example, number, readings_text
 from fedkg.pack import And, CategoryIs, Column, Compare, Pack, Param, Slot, View
 
 MACHINES = ("M1", "M2", "M3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.evaluation import RuleResult, evaluate
-from fedkg.evaluation.result_presentation import worst_text
+from fedkg.evaluation.result import worst_text
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fedkg.cli.main import app
 from fedkg.evaluation import Evaluation, RuleResult, evaluate
-from fedkg.evaluation.result_presentation import worst_text
+from fedkg.evaluation.result import worst_text
 from fedkg.pack import And, CategoryIs, Compare, Formula, Implies, Known, Param, Slot
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules

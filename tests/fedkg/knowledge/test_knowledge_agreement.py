@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedkg
-from fedkg.evaluation.result_presentation import knowledge_lines
+from fedkg.evaluation.result import knowledge_lines
 from fedkg.knowledge import agreement
 
 RULES = """

@@ -32,7 +32,7 @@ from fedkg_compiler.frontends.knowledge.dense_layer_reader import (
     read_safetensors,
 )
 from fedkg_compiler.frontends.knowledge.output_name_resolution import Answer, Statement
-from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.input_files import read_bytes
 from fedkg_compiler.ir import BoundRows, Program, RowBuilder
 
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'

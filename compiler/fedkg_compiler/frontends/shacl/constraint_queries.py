@@ -14,13 +14,19 @@ import pyoxigraph as ox
 from rdflib import RDF, Literal
 from rdflib.term import Node
 
-from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile, declared_prefixes
+from fedkg_compiler.frontends.shacl.model import (
+    SH,
+    Constraint,
+    Shape,
+    ShapesFile,
+    declared_prefixes,
+    to_rdflib,
+)
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     Functions,
     StoreNode,
     with_constant,
 )
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, to_rdflib
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 

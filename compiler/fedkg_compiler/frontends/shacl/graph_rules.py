@@ -17,19 +17,25 @@ from rdflib.term import Node
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
-from fedkg_compiler.frontends.shacl import holds_shapes, quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.focus_node_columns import Observer
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import ShapesFile, shapes_of
+from fedkg_compiler.frontends.shacl.model import (
+    SPACE,
+    Data,
+    ShapesFile,
+    behind_rdflib,
+    memory_graph,
+    quiet,
+    shapes_of,
+)
 from fedkg_compiler.frontends.shacl.prebound_query_execution import iris_of
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, behind_rdflib, memory_graph
+from fedkg_compiler.frontends.shacl.shape_conditions import Observer
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.input_files import holds_shapes
 
 _NOT_APPLIED = "this rule is not applied, and other shapes may need its facts: {}"
 _CORRECT = "correct the rule, or take it out of the file; for data in RDF: `fedkg validate`"

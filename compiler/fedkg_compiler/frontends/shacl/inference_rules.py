@@ -19,8 +19,15 @@ from rdflib.term import Node
 
 from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
-from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.model import Shape, ShapesFile, declared_prefixes, items
+from fedkg_compiler.frontends.shacl.model import (
+    SH,
+    Data,
+    Shape,
+    ShapesFile,
+    Terms,
+    declared_prefixes,
+    items,
+)
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     construct,
     has_negated_path,
@@ -29,8 +36,7 @@ from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     predicate_variables,
     triple_to_store,
 )
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, Terms
-from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
+from fedkg_compiler.graph.rdf_reader import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 MOST_PASSES = 100

@@ -20,22 +20,11 @@ from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
 from fedkg.units.unit import same_dimension
-from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.focus_node_columns import (
-    BLANK,
-    CATEGORY_OF,
-    PASSING,
-    RESOURCE,
-    TEXTS,
-    Observer,
-    Row,
-    Value,
-    is_number,
-)
 from fedkg_compiler.frontends.shacl.model import (
     PAIRS,
     Alternative,
     Constraint,
+    Data,
     Inverse,
     Path,
     PathSequence,
@@ -47,21 +36,30 @@ from fedkg_compiler.frontends.shacl.model import (
     steps_in,
 )
 from fedkg_compiler.frontends.shacl.shape_conditions import (
+    BLANK,
+    CATEGORY_OF,
     MOST,
+    PASSING,
+    RESOURCE,
+    TEXTS,
     Beside,
     Expr,
     Has,
     Is,
     Number,
     Observed,
+    Observer,
     Operator,
     Refused,
+    Row,
+    Value,
     Whole,
     any_of,
     at_least,
     every,
     exactly_one,
     guarded,
+    is_number,
     negate,
 )
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import Queries

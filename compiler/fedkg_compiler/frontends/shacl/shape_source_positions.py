@@ -9,8 +9,7 @@ from itertools import accumulate
 from rdflib.term import Node
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.shacl.model import ShapesFile
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE
+from fedkg_compiler.frontends.shacl.model import SPACE, ShapesFile
 from fedkg_compiler.frontends.shacl.validation_report import Place
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.span_construction import point

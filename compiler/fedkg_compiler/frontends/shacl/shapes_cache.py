@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from fedkg.limits import limit
 from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
-from fedkg_compiler.frontends.shacl import inference_rules, model, rdflib_graphs
+from fedkg_compiler.frontends.shacl import inference_rules, model
 from fedkg_compiler.frontends.shacl.inference_rules import Rule
 from fedkg_compiler.frontends.shacl.model import ShapesFile
 from fedkg_compiler.graph.rdf_reader import Document
@@ -84,7 +84,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: object) -> Any:
         match obj:
             case URIRef():
-                return rdflib_graphs.restore_iri, (str(obj),)
+                return model.restore_iri, (str(obj),)
             case Literal():
                 return restore_literal, (str(obj), obj.language, obj.datatype)
             case _ if type(obj) in _RECORDS:
@@ -98,8 +98,8 @@ class _Pickler(pickle.Pickler):
 _ALLOWED: dict[tuple[str, str], Callable[..., object]] = {
     (one.__module__, one.__name__): one
     for one in (
-        *(restore_literal, restore_record, rdflib_graphs.restore_iri, BNode),
-        *(rdflib_graphs.IndexedGraph, model.ShapesFile, *_RECORDS),
+        *(restore_literal, restore_record, model.restore_iri, BNode),
+        *(model.IndexedGraph, model.ShapesFile, *_RECORDS),
     )
 }
 

@@ -9,9 +9,15 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data
-from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile, Step
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, memory_graph
+from fedkg_compiler.frontends.shacl.model import (
+    SH,
+    Constraint,
+    Data,
+    Shape,
+    ShapesFile,
+    Step,
+    memory_graph,
+)
 from fedkg_compiler.frontends.shacl.validation_report import Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.standard_vocabularies import FKG

@@ -12,8 +12,14 @@ from rdflib.term import Node
 
 from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.shacl.model import Constraint, Shape, ShapesFile, said_of
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph
+from fedkg_compiler.frontends.shacl.model import (
+    SH,
+    Constraint,
+    IndexedGraph,
+    Shape,
+    ShapesFile,
+    said_of,
+)
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,

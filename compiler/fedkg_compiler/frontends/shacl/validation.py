@@ -18,25 +18,30 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.errors import UsageError
+from fedkg.limits import pause_garbage_collection
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.shacl import quiet
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import ShapesFile, shapes_of
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SPACE, Terms, add_triples, memory_graph
+from fedkg_compiler.frontends.shacl.model import (
+    SPACE,
+    Data,
+    ShapesFile,
+    Terms,
+    add_triples,
+    memory_graph,
+    quiet,
+    shapes_of,
+)
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
-from fedkg_compiler.garbage_collection import pause_garbage_collection
 from fedkg_compiler.graph.document_cache import read_known_file
-from fedkg_compiler.graph.graph_checksum import rename_shared_blank_nodes
 from fedkg_compiler.graph.load import follow_imports, open_graph
-from fedkg_compiler.graph.ontology_catalog import documents_of, load_catalog
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.ontologies import documents_of, load_catalog
+from fedkg_compiler.graph.rdf_reader import Document, rename_shared_blank_nodes
 from fedkg_compiler.graph.span_construction import point, report
-from fedkg_compiler.input_tracking import is_endpoint
+from fedkg_compiler.input_files import is_endpoint
 
 
 @dataclass(slots=True)

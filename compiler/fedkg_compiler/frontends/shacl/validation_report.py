@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from fedkg._internal.notebook_html import notebook_html
 from fedkg_compiler.frontends.shacl.model import (
+    SH,
     Alternative,
     Inverse,
     Path,
@@ -24,7 +25,6 @@ from fedkg_compiler.frontends.shacl.model import (
     Step,
     path_text,
 )
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH
 from fedkg_compiler.graph.graph_terms import local_name
 
 Format = OneOf["turtle", "json-ld", "n-triples"]

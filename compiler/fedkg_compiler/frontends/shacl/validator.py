@@ -25,15 +25,18 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
     define_functions,
     with_variable_as,
 )
-from fedkg_compiler.frontends.shacl.data_graph import Data
 from fedkg_compiler.frontends.shacl.model import (
+    SH,
     Constraint,
+    Data,
+    IndexedGraph,
     Path,
     Shape,
     ShapesFile,
     Step,
     items,
     read_path,
+    to_rdflib,
 )
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     MEMBERS,
@@ -43,7 +46,6 @@ from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     with_constant,
     with_members,
 )
-from fedkg_compiler.frontends.shacl.rdflib_graphs import SH, IndexedGraph, to_rdflib
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test
 from fedkg_compiler.frontends.shacl.validation_report import (
     Result,

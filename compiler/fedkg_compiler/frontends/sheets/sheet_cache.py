@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedkg.errors import FedkgError
 from fedkg.pack import Source
-from fedkg_compiler.input_tracking import ABSENT, note, read_bytes
+from fedkg_compiler.input_files import ABSENT, note, read_bytes
 
 if TYPE_CHECKING:
     from fedkg.tables import Table

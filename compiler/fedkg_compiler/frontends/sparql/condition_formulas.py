@@ -14,7 +14,7 @@ import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
 from fedkg_compiler.formulas.formula_algebra import Truth, all_of, any_of, known_formula, none
-from fedkg_compiler.frontends.fkg.binding.arithmetic import HOLDS, MIRRORED, compare, truth_compared
+from fedkg_compiler.frontends.fkg.binding.scope import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.frontends.sparql import aggregates, exists_members
 from fedkg_compiler.frontends.sparql.branch_tree import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.frontends.sparql.if_coalesce_lifting import TRUTHS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Negate, Quotient, Sum, Term
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
-from fedkg_compiler.frontends.fkg.binding.arithmetic import join_product, join_sum
+from fedkg_compiler.frontends.fkg.binding.scope import join_product, join_sum
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Place
 from fedkg_compiler.ir import RowBuilder

@@ -11,6 +11,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import NOWHERE, Cell, DeclaredSignal, Place, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     Key,
+    columns_of,
     observed_place,
     plain_place,
     signal_of,
@@ -136,7 +137,7 @@ class Observations:
         )
 
     def _plain(self, signal: DeclaredSignal) -> bool:
-        facts = self.sources.columns_of(signal.property or "", None)
+        facts = columns_of(self.sources, signal.property or "", None)
         return not facts or any(fact.entity is None for fact in facts)
 
     def entities(self, iri: str) -> list[str]:
@@ -149,7 +150,7 @@ class Observations:
         signal, graph = self.signal(iri), self.sources.graph
         if signal is None or graph is None:
             return []
-        facts = self.sources.columns_of(iri, None)
+        facts = columns_of(self.sources, iri, None)
         own = {fact.entity for fact in facts if fact.entity is not None}
         attached = graph.answers(
             f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}", everywhere=True

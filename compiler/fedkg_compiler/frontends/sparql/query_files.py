@@ -17,7 +17,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import Load
 from fedkg_compiler.graph.span_construction import point
 from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
-from fedkg_compiler.input_tracking import find, read_bytes
+from fedkg_compiler.input_files import find, read_bytes
 
 _OPTION = re.compile(r"(title|kind|weight|hard|soft)\b\s*:?\s*(.*)", re.IGNORECASE)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.graph.alignment.mappings import PREDICATES, equivalences, exact_matches
 from fedkg_compiler.graph.contradictions import shown
-from fedkg_compiler.graph.ontology_catalog import Catalog
+from fedkg_compiler.graph.ontologies import Catalog
 from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.ontologies import definitions
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, SKOS
-from fedkg_compiler.graph.vocabulary_index import definitions
 
 NAMESPACE = "http://www.mesa.org/xml/B2MML"
 """The beginning of the names of B2MML and BatchML, of all versions and extensions."""

@@ -19,17 +19,21 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.graph_terms import TermKind, split_iri
+from fedkg_compiler.graph.ontologies import definitions, find
 from fedkg_compiler.graph.owl_rl_closure import SAME_CLASS, SAME_PROPERTY
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.span_construction import report
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, RDFS, SKOS, SSSOM
-from fedkg_compiler.graph.vocabulary_index import definitions, find
 
 MARK = "mappingStatus"
 """A word that every file with proposals contains."""
-_SSSOM_WORD = "mapping_justification"
-SSSOM_MARK = SSSOM + _SSSOM_WORD
+SSSOM_WORD = "mapping_justification"
+"""A word that every file with mappings of SSSOM contains."""
+SSSOM_MARK = SSSOM + SSSOM_WORD
 """The property that every mapping of SSSOM has in RDF."""
+OLDER, NEWER = "http://schema.org/", "https://schema.org/"
+WORDS = (MARK, SSSOM_WORD, OLDER)
+"""Only a graph with one of these words in its text or marks has terms that are taken as one."""
 STATUSES = ("proposed", "accepted", "rejected")
 PREDICATES = (
     *(SKOS + f"{kind}Match" for kind in ("exact", "close", "broad", "narrow", "related")),
@@ -107,7 +111,7 @@ def exact_matches(documents: Iterable[Document]) -> list[ox.Quad]:
     return [
         quad
         for document in documents
-        if _SSSOM_WORD in document.text or SSSOM_MARK in document.marks
+        if SSSOM_WORD in document.text or SSSOM_MARK in document.marks
         for quad in document.triples
         if quad.predicate == _EXACT
     ]
@@ -161,7 +165,6 @@ def _problem(
 
 
 N = TypeVar("N")
-OLDER, NEWER = "http://schema.org/", "https://schema.org/"
 
 
 def one_of_two_names(

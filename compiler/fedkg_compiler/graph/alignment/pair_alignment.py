@@ -13,7 +13,7 @@ from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
 from fedkg_compiler.graph.alignment.mappings import PREDICATES
 from fedkg_compiler.graph.alignment.ontology_term_reader import gather
 from fedkg_compiler.graph.alignment.suggest import Proposal, propose
-from fedkg_compiler.graph.ontology_catalog import Catalog, load_catalog, our_file
+from fedkg_compiler.graph.ontologies import Catalog, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 
 

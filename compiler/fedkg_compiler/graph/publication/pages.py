@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 import pyoxigraph as ox
 
 from fedkg.errors import FedkgError
-from fedkg_compiler.graph.ontology_catalog import Catalog, Entry, load_catalog, our_file
+from fedkg_compiler.graph.ontologies import Catalog, Entry, definitions, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import (
     DCTERMS,
@@ -26,7 +26,6 @@ from fedkg_compiler.graph.standard_vocabularies import (
     SSSOM,
     STANDARD_PREFIXES,
 )
-from fedkg_compiler.graph.vocabulary_index import definitions
 
 TEMPLATES = Path(__file__).parent
 GENERATOR = "fedkg ontology publish"

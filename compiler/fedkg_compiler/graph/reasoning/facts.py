@@ -1,22 +1,23 @@
-"""Everything that is known, in numbers: for each property the pairs it joins, with equal nodes
-under one number.
+"""Everything that is known, in numbers: for each property the relation of the nodes that it joins,
+with equal nodes under one number.
 
-Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in
-`fedkg_compiler.graph.relation_algebra`; nodes that come later change no number, so that a
+Letters: P pairs, n nodes. The pairs of a relation are ``left * n + right``, ascending, each once;
+those of facts are ``left * SPAN + right``, so that nodes that come later change no number and a
 closure can be taken up where another one ended.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyoxigraph as ox
 
-from fedkg_compiler.graph import relation_algebra as relation
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -38,8 +39,142 @@ from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     Node,
 )
 from fedkg_compiler.graph.reasoning.rule_table import Rule
-from fedkg_compiler.graph.relation_algebra import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.graph.standard_vocabularies import UNIT
+
+Pairs = npt.NDArray[np.int64]
+Nodes = npt.NDArray[np.int64]
+
+NONE: Pairs = np.empty(0, dtype=np.int64)
+
+MOST_PAIRS = 5_000_000
+"""The most pairs that are concluded: as triples in memory they take about 4 GB."""
+
+_most: ContextVar[int] = ContextVar("_most", default=MOST_PAIRS)
+
+
+class TooManyPairs(Exception):
+    """A relation would have more than `most_pairs()` pairs."""
+
+
+@contextmanager
+def at_most_pairs(count: int) -> Iterator[None]:
+    """Inside, at most `count` pairs are concluded, and never more than `MOST_PAIRS`."""
+    token = _most.set(count)
+    try:
+        yield
+    finally:
+        _most.reset(token)
+
+
+def most_pairs() -> int:
+    """The most pairs that are concluded here."""
+    return min(MOST_PAIRS, _most.get())
+
+
+def make_pairs(left: Nodes, right: Nodes, n: int) -> Pairs:
+    """The relation of these pairs. left, right: [P], or of shapes that go together."""
+    return _each_once(left * n + right)
+
+
+def _each_once(pairs: Pairs) -> Pairs:
+    """Sorted, without repetition.
+
+    `np.unique` goes through a table of hashes first, which takes several times as long.
+    """
+    pairs = np.sort(pairs, axis=None)
+    new = np.ones(pairs.size, dtype=np.bool_)
+    np.not_equal(pairs[1:], pairs[:-1], out=new[1:])  # `np.diff` takes five times as long for few
+    return pairs[new]
+
+
+def ends(pairs: Pairs, n: int) -> tuple[Nodes, Nodes]:
+    """The nodes on the left and on the right, [P] each."""
+    left, right = np.divmod(pairs, n)
+    return left, right
+
+
+def turned(pairs: Pairs, n: int) -> Pairs:
+    """The relation the other way round."""
+    left, right = ends(pairs, n)
+    return make_pairs(right, left, n)
+
+
+def joined(*relations: Pairs) -> Pairs:
+    """The pairs of all."""
+    return _each_once(np.concatenate([NONE, *relations]))
+
+
+def without(pairs: Pairs, others: Pairs) -> Pairs:
+    """The pairs that are not among others."""
+    return np.setdiff1d(pairs, others, assume_unique=True)
+
+
+def without_self(pairs: Pairs, n: int) -> Pairs:
+    """The pairs of two different nodes."""
+    left, right = ends(pairs, n)
+    return np.compress(left != right, pairs)
+
+
+def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
+    """The pairs (a, c) for which (a, b) is in the first relation and (b, c) in the second.
+
+    Raises:
+        TooManyPairs: there are too many (a, b, c) to be written down.
+    """
+    left, middle = ends(first, n)
+    begin, end = np.searchsorted(second, middle * n), np.searchsorted(second, (middle + 1) * n)
+    counts = end - begin
+    if (
+        counts.sum() > 8 * most_pairs()
+    ):  # as numbers they are small, and the same pair may come about in several ways
+        raise TooManyPairs
+    places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    return make_pairs(np.repeat(left, counts), second[places] % n, n)
+
+
+def transitive_closure(pairs: Pairs, n: int) -> Pairs:
+    """The transitive closure: every node with all that it leads to, itself where it is on a circle.
+
+    Raises:
+        TooManyPairs: it has more than `most_pairs()` pairs.
+    """
+    steps: dict[int, list[int]] = defaultdict(list)
+    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+        steps[left].append(right)
+    reached: dict[int, set[int]] = {}
+    count = 0
+    for start, nexts in steps.items():
+        found: set[int] = set()
+        waiting = [*nexts]
+        while waiting:
+            node = waiting.pop()
+            if node in found:
+                continue
+            found.add(node)
+            if node in reached:
+                found |= reached[node]
+            else:
+                waiting += steps.get(node, ())
+        reached[start] = found
+        count += len(found)
+        if count > most_pairs():
+            raise TooManyPairs
+    return np.sort(
+        np.fromiter(
+            (start * n + node for start, found in reached.items() for node in found), dtype=np.int64
+        )
+    )
+
+
+def grouped(pairs: Pairs, n: int) -> dict[int, list[int]]:
+    """The right-hand nodes of each left-hand node."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+        found[left].append(right)
+    return dict(found)
+
+
+# The facts of a closure: relations between the nodes of a graph.
 
 SPAN = 1 << 31
 """More than there can be nodes."""
@@ -48,7 +183,7 @@ Relations = dict[int, Pairs]
 
 
 class TooLarge(Exception):
-    """More than `fedkg_compiler.graph.relation_algebra.most()` triples follow.
+    """More than `most_pairs()` triples follow.
 
     Attributes:
         property: the property with too many pairs.
@@ -58,7 +193,7 @@ class TooLarge(Exception):
     def __init__(self, property: ox.NamedNode) -> None:
         super().__init__(property.value)
         self.property = property
-        self.most = relation.most()
+        self.most = most_pairs()
 
 
 def split(pairs: Pairs) -> tuple[Nodes, Nodes]:
@@ -115,7 +250,7 @@ class Facts:
             numbers.setdefault(predicate, len(numbers))
         self.grow([*numbers][len(self.nodes) :])
         return {
-            numbers[node]: relation.make_pairs(
+            numbers[node]: make_pairs(
                 np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), SPAN
             )
             for node, (left, right) in columns.items()
@@ -196,8 +331,7 @@ class Facts:
                 {predicate: pairs for predicate, pairs in added.items() if pairs.size}, walked
             )
         return {
-            predicate: relation.joined(*self._canonical_parts(parts))
-            for predicate, parts in fresh.items()
+            predicate: joined(*self._canonical_parts(parts)) for predicate, parts in fresh.items()
         }
 
     def _add(self, predicate: int, pairs: Pairs, *, walked: bool, told: bool) -> Pairs:
@@ -210,22 +344,22 @@ class Facts:
         pairs = pairs[~among(pairs, known)]
         count, itself = pairs.size, NONE
         if below:
-            itself, pairs = _of_itself(pairs) if told else NONE, relation.without_self(pairs, SPAN)
+            itself, pairs = _of_itself(pairs) if told else NONE, without_self(pairs, SPAN)
         if walked and pairs.size:
             try:
                 pairs = reached(known, pairs)
             except TooManyPairs:
                 raise self.too_large(predicate) from None
             if below:
-                pairs = relation.without_self(pairs, SPAN)
+                pairs = without_self(pairs, SPAN)
             pairs = pairs[~among(pairs, known)]
-        pairs = relation.joined(pairs, itself) if itself.size else pairs
+        pairs = joined(pairs, itself) if itself.size else pairs
         if not pairs.size:
             return NONE
         self.pairs[predicate] = np.sort(np.concatenate([known, pairs]), kind="stable")
         self._turned.pop(predicate, None)
         self.concluded += pairs.size - (count if told else 0)
-        if self.concluded > relation.most():
+        if self.concluded > most_pairs():
             raise self.too_large(predicate)
         return pairs
 
@@ -241,7 +375,7 @@ class Facts:
             told = self.pairs.pop(predicate, NONE)
             self._turned.pop(predicate, None)
             if told.size:
-                waiting[predicate] = relation.joined(waiting.get(predicate, NONE), told)
+                waiting[predicate] = joined(waiting.get(predicate, NONE), told)
                 self.concluded -= told.size
         return known
 
@@ -254,7 +388,7 @@ class Facts:
             counts = set((added[predicate] & (SPAN - 1)).tolist())
             said = [(node, word) for node in counts for word in counted(self.nodes[node])]
             pairs = np.array([node * SPAN + word for node, word in said], dtype=np.int64)
-            further[IS] = relation.joined(further.get(IS, NONE), pairs)
+            further[IS] = joined(further.get(IS, NONE), pairs)
         return {predicate: pairs for predicate, pairs in further.items() if pairs.size}
 
     def _lists(self) -> tuple[Pairs, Pairs]:
@@ -262,10 +396,7 @@ class Facts:
 
         One that runs in a circle ends where it began.
         """
-        firsts, rests = (
-            relation.grouped(self.pairs_of(FIRST), SPAN),
-            relation.grouped(self.pairs_of(REST), SPAN),
-        )
+        firsts, rests = (grouped(self.pairs_of(FIRST), SPAN), grouped(self.pairs_of(REST), SPAN))
         cells: list[int] = []
         members: list[int] = []
         heads = {
@@ -281,9 +412,7 @@ class Facts:
                 cells.append(head * SPAN + cell)
                 members += [head * SPAN + member for member in firsts.get(cell, ())]
                 cell = next(iter(rests.get(cell, ())), NIL)
-        return relation.joined(np.array(cells, dtype=np.int64)), relation.joined(
-            np.array(members, dtype=np.int64)
-        )
+        return joined(np.array(cells, dtype=np.int64)), joined(np.array(members, dtype=np.int64))
 
     def _canonical(self, new: Mapping[int, Pairs]) -> Relations:
         """The pairs with each node under the number of the first that is equal to it."""
@@ -293,8 +422,7 @@ class Facts:
         for predicate, pairs in new.items():
             found[int(self.one[predicate])].append(pairs)
         return {
-            predicate: relation.joined(*self._canonical_parts(parts))
-            for predicate, parts in found.items()
+            predicate: joined(*self._canonical_parts(parts)) for predicate, parts in found.items()
         }
 
     def _canonical_parts(self, parts: list[Pairs]) -> list[Pairs]:
@@ -326,9 +454,7 @@ class Facts:
             first, second = sorted((self._representative(left), self._representative(right)))
             self.one[second] = first
         if unlike:
-            waiting[UNLIKE] = relation.joined(
-                waiting.get(UNLIKE, NONE), np.array(unlike, dtype=np.int64)
-            )
+            waiting[UNLIKE] = joined(waiting.get(UNLIKE, NONE), np.array(unlike, dtype=np.int64))
         while not np.array_equal(further := self.one[self.one], self.one):
             self.one = further
         moved = self.one != before
@@ -343,7 +469,7 @@ class Facts:
                 else moved[left] | moved[right]
             )
             if touched.any():
-                waiting[predicate] = relation.joined(waiting.get(predicate, NONE), pairs[touched])
+                waiting[predicate] = joined(waiting.get(predicate, NONE), pairs[touched])
                 self.pairs[predicate] = pairs[~touched]
                 self.concluded -= int(touched.sum())
                 self._turned.pop(predicate, None)
@@ -374,15 +500,15 @@ def reached(closed: Pairs, new: Pairs) -> Pairs:
         TooManyPairs: there are too many.
     """
     if not closed.size:
-        return relation.transitive_closure(new, SPAN)
+        return transitive_closure(new, SPAN)
     begins, ends = np.unique(new >> 31), np.unique(new & (SPAN - 1))
-    between = relation.composed(ends * SPAN + ends, closed, SPAN)
+    between = composed(ends * SPAN + ends, closed, SPAN)
     back = between[np.isin(between & (SPAN - 1), begins)]
-    inner = relation.transitive_closure(relation.joined(new, back), SPAN)
+    inner = transitive_closure(joined(new, back), SPAN)
     inner = inner[np.isin(inner >> 31, begins)]
-    onward = relation.joined(inner, relation.composed(inner, closed, SPAN))
+    onward = joined(inner, composed(inner, closed, SPAN))
     left, right = split(closed[np.isin(closed & (SPAN - 1), begins)])
-    return relation.joined(onward, relation.composed(left * SPAN + right, onward, SPAN))
+    return joined(onward, composed(left * SPAN + right, onward, SPAN))
 
 
 def partners(pairs: Pairs, node: int) -> list[int]:

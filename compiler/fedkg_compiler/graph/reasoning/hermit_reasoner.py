@@ -1,9 +1,9 @@
 """Description logic on demand: HermiT, which comes with owlready2 and runs in Java, with a limit on
 its time.
 
-OWL 2 RL (`fixpoint.py`) leaves out what takes more than rules: that a class with all the parts of a
-definition is below what it defines, that a class can have no member. HermiT (Glimm et al. 2014,
-Journal of Automated Reasoning 53) answers for all of OWL 2 DL, in any time.
+OWL 2 RL (`owl_rl_closure.py`) leaves out what takes more than rules: that a class with all the
+parts of a definition is below what it defines, that a class can have no member. HermiT (Glimm et
+al. 2014, Journal of Automated Reasoning 53) answers for all of OWL 2 DL, in any time.
 """
 
 from __future__ import annotations

@@ -17,10 +17,13 @@ from functools import cached_property
 import numpy as np
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.owl_rl_closure import bound, close, satisfies
 from fedkg_compiler.graph.reasoning import rule_table
 from fedkg_compiler.graph.reasoning.facts import (
+    NONE,
     SPAN,
     Facts,
+    Pairs,
     Relations,
     are_different_literals,
     counted,
@@ -28,7 +31,6 @@ from fedkg_compiler.graph.reasoning.facts import (
     partners,
     split,
 )
-from fedkg_compiler.graph.reasoning.fixpoint import bound, close, satisfies
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
@@ -52,7 +54,6 @@ from fedkg_compiler.graph.reasoning.proofs import (
     prove,
 )
 from fedkg_compiler.graph.reasoning.rule_table import Rule
-from fedkg_compiler.graph.relation_algebra import NONE, Pairs
 
 DEEPEST = 24
 """Steps back after which a reason is given up."""

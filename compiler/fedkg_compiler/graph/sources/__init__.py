@@ -20,7 +20,7 @@ READERS: dict[str, str] = {
     "b2mml": "b2mml",
     "sssom": "sssom",
 }
-"""The syntax, as `fedkg_compiler.graph.file_format` names it, and the module that reads it."""
+"""The syntax, as `fedkg_compiler.input_files` names it, and the module that reads it."""
 
 
 def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:

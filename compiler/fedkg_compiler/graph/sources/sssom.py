@@ -32,7 +32,7 @@ from fedkg_compiler.graph.standard_vocabularies import (
     SSSOM,
     XSD,
 )
-from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.input_files import read_bytes
 
 BUILT_IN_PREFIXES = {
     "owl": OWL,

@@ -25,10 +25,9 @@ import pyoxigraph as ox
 
 from fedkg_compiler.cache_location import compiler_stamp
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
-from fedkg_compiler.graph.graph_checksum import lines_of
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.ontologies import Definition
+from fedkg_compiler.graph.rdf_reader import Document, lines_of
 from fedkg_compiler.graph.stores.folder import CLOSED
-from fedkg_compiler.graph.vocabulary_index import Definition
 
 MOST = 4
 """Closures that a store keeps."""

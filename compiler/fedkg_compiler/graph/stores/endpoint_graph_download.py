@@ -18,15 +18,13 @@ from collections.abc import Iterator, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.blank_node_names import as_kept, names_by_content, renamed
-from fedkg_compiler.graph.graph_checksum import lines_of
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_reader import Document, as_kept, lines_of, names_by_content, renamed
 from fedkg_compiler.graph.standard_vocabularies import OWL
 from fedkg_compiler.graph.stores.endpoint import Endpoint, Patience, Solution, open_endpoint, shown
 from fedkg_compiler.graph.stores.mapping_marker_scan import marks_in
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.relevant_terms import TYPE, Relevance, is_axiom
-from fedkg_compiler.input_tracking import note_held, note_remote
+from fedkg_compiler.input_files import note_held, note_remote
 
 PAGE = 50_000
 """The most triples that are asked for at once."""

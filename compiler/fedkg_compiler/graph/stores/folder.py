@@ -2,7 +2,7 @@
 them, ready to be asked.
 
 ``fedkg-store.json``   the contents: parts, files, prefixes, imports and checksum; replaced last.
-``parts/SHA256.nt``    one file as sorted canonical N-Triples (`graph_checksum`), named by its
+``parts/SHA256.nt``    one file as sorted canonical N-Triples (`rdf_reader.lines_of`), named by its
                        checksum; never changed.
 ``loading.json``       exists while files are loaded; without a running loader, the load was
                        interrupted.
@@ -24,12 +24,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_checksum import quad_lines
-from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_reader import Document, quad_lines
 from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.triple_files import ANEW, StoredPart, StoredTriples, part_path
-from fedkg_compiler.input_tracking import STORE_STATE, read_bytes
+from fedkg_compiler.input_files import STORE_STATE, read_bytes
 
 LOADING = "loading.json"
 CLOSED = "closed"
@@ -70,7 +69,7 @@ class State(_Record):
     """The contents of a store.
 
     Attributes:
-        content: the checksum of all triples (`graph_checksum.checksum`).
+        content: the checksum of all triples (`rdf_reader.checksum`).
         triples: the number of triples, each counted once.
     """
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.column_names import READ_PROPERTIES
+from fedkg_compiler.graph.graph import READ_PROPERTIES
 from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SKOS, SOSA
 

@@ -22,8 +22,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.bulk_loading import load_lines
-from fedkg_compiler.graph.named_graphs import DEFAULT
+from fedkg_compiler.graph.rdf_reader import DEFAULT, load_lines
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 from fedkg_compiler.graph.stores.closure_cache import Closed
 from fedkg_compiler.graph.stores.relevant_terms import TYPE, RuleTerms, is_read_of_closure

@@ -15,9 +15,14 @@ import pyoxigraph as ox
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_checksum import lines_of, rename_shared_blank_nodes
 from fedkg_compiler.graph.opcua_nodeset_links import linked
-from fedkg_compiler.graph.rdf_reader import Document, read_file, sections_of
+from fedkg_compiler.graph.rdf_reader import (
+    Document,
+    lines_of,
+    read_file,
+    rename_shared_blank_nodes,
+    sections_of,
+)
 from fedkg_compiler.graph.stores.folder import (
     CLOSED,
     LOADING,
@@ -30,7 +35,7 @@ from fedkg_compiler.graph.stores.folder import (
 from fedkg_compiler.graph.stores.mapping_marker_scan import marks_in
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.triple_files import PARTS, StoredPart, StoredTriples, part_path
-from fedkg_compiler.input_tracking import STORE_STATE, is_endpoint, is_store
+from fedkg_compiler.input_files import STORE_STATE, is_endpoint, is_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

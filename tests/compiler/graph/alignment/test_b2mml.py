@@ -20,7 +20,7 @@ from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import (
     b2mml_mappings,
     b2mml_sssom,
 )
-from fedkg_compiler.graph.ontology_catalog import documents_of
+from fedkg_compiler.graph.ontologies import documents_of
 from fedkg_compiler.graph.rdf_reader import Document, read_file, read_rdf
 
 SCHEMAS = SHARED / "ontologies" / "isa95-b2mml-0700"

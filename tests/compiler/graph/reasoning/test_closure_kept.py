@@ -13,10 +13,9 @@ import pyoxigraph as ox
 import pytest
 
 from fedkg_compiler.graph import owl_rl_closure as closures
-from fedkg_compiler.graph import relation_algebra
-from fedkg_compiler.graph.owl_rl_closure import closure, follows
+from fedkg_compiler.graph.owl_rl_closure import close, closure, follows
+from fedkg_compiler.graph.reasoning import facts
 from fedkg_compiler.graph.reasoning.facts import Facts, TooLarge
-from fedkg_compiler.graph.reasoning.fixpoint import close
 
 SPOKEN = [
     ax.listed("_:k0", "intersectionOf", [ax.CLASSES[1], ax.CLASSES[2]]),
@@ -86,9 +85,9 @@ def test_a_damaged_entry_is_closed_again(damage: bytes | None, cache: Path) -> N
 
 
 def test_the_oldest_go_and_no_part_stays(cache: Path) -> None:
-    for key in range(closures.MOST + 3):
+    for key in range(closures.MOST_KEPT + 3):
         added(BASE, str(key))
-    assert len([*cache.iterdir()]) == closures.MOST
+    assert len([*cache.iterdir()]) == closures.MOST_KEPT
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(
@@ -101,7 +100,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(
 
 def test_too_much_is_too_much_from_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
     added(BASE, "one")
-    monkeypatch.setattr(relation_algebra, "LIMIT", 0)
+    monkeypatch.setattr(facts, "MOST_PAIRS", 0)
     with pytest.raises(TooLarge):
         closure([], base=BASE, key="one")
 

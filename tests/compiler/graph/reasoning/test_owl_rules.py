@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg_compiler.graph.owl_rl_closure import closure, follows
+from fedkg_compiler.graph.owl_rl_closure import clashes, close, closure, follows
 from fedkg_compiler.graph.reasoning.facts import (
     Facts,
     are_different_literals,
     counted,
     literal_value,
 )
-from fedkg_compiler.graph.reasoning.fixpoint import clashes, close
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     HIDDEN,
     SAME,

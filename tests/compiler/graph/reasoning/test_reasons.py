@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg_compiler.graph.named_graphs import graphs_of
 from fedkg_compiler.graph.owl_rl_closure import follows
-from fedkg_compiler.graph.rdf_reader import read_rdf
+from fedkg_compiler.graph.rdf_reader import graphs_of, read_rdf
 from fedkg_compiler.graph.reasoning.justifications import Reasons, Step
 from fedkg_compiler.graph.triple_locations import Told, locate_triples
 

@@ -15,10 +15,10 @@ import pytest
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import Catalog, add_entry, load_catalog, load_graph, remove_entry
-from fedkg_compiler.graph.file_format import EXTENSIONS, SourceSyntax, detect_format
 from fedkg_compiler.graph.rdf_reader import read_file, read_rdf
 from fedkg_compiler.graph.sources import READERS
 from fedkg_compiler.graph.sources.b2mml import BASE
+from fedkg_compiler.input_files import EXTENSIONS, SourceSyntax, detect_format
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=2)
 OWX = '<Ontology xmlns="http://www.w3.org/2002/07/owl#" ontologyIRI="http://x.org/o">'

@@ -16,9 +16,16 @@ from fedkg.pack import And, AtLeast, Formula, Or, Reduce
 from fedkg.units.unit import NUMBER
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.aggregate_members import Members, member_scope, members_of
-from fedkg_compiler.frontends.fkg.binding.arithmetic import difference_advice, term_of, zero_of
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Fixed,
+    Moving,
+    Scope,
+    Value,
+    difference_advice,
+    term_of,
+    zero_of,
+)
 from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,

@@ -18,7 +18,6 @@ from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.arithmetic import is_truth
 from fedkg_compiler.frontends.fkg.binding.past_operator import one_step_back
 from fedkg_compiler.frontends.fkg.binding.scope import (
     DeclaredLabel,
@@ -28,6 +27,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Readings,
     Scope,
     Value,
+    is_truth,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_of
 from fedkg_compiler.frontends.fkg.syntax.tree import (

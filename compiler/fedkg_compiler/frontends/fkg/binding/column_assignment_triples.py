@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
+from fedkg_compiler.frontends.fkg.binding.signal_columns import columns_of
 from fedkg_compiler.graph.graph import Graph, Resource
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDF, SOSA
 
@@ -40,7 +41,7 @@ def facts_of_column(
         ):
             yield entity, read, row["n"]
             yield from facts_about(graph, row["n"], _OF_COLUMNS)
-    for fact in sources.columns_of(property_iri, getattr(entity, "value", None)):
+    for fact in columns_of(sources, property_iri, getattr(entity, "value", None)):
         yield from facts_about(graph, read, _OF_COLUMNS)
         if fact.sensor is not None and not fact.sensor.startswith("_:"):
             yield from facts_of_sensor(graph, graph.node(fact.sensor), entity)

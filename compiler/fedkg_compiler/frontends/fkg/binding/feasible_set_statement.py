@@ -15,11 +15,10 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
-from fedkg_compiler.frontends.fkg.binding.arithmetic import in_unit
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
 from fedkg_compiler.frontends.fkg.binding.entity_ownership import client_of
-from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
+from fedkg_compiler.frontends.fkg.binding.rule import bind, condition
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Cell,
     Environment,
@@ -29,6 +28,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Scope,
     Sources,
     View,
+    in_unit,
 )
 from fedkg_compiler.frontends.fkg.binding.signal_columns import names_in, variables_in
 from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word

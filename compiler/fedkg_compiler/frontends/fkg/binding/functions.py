@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from fedkg.pack import Call, Term
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit, power, same_dimension
-from fedkg_compiler.frontends.fkg.binding.arithmetic import (
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Fixed,
+    Moving,
+    Scope,
+    Value,
     difference_advice,
     in_unit,
     mismatch,
@@ -21,7 +25,6 @@ from fedkg_compiler.frontends.fkg.binding.arithmetic import (
     value_advice,
     zero_of,
 )
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply
 
 Array = NDArray[np.float64]

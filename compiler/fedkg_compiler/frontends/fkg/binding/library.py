@@ -23,9 +23,8 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.scope import Names
 from fedkg_compiler.frontends.fkg.syntax import RuleFile, parse_bytes
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Rule, Statement, Use, Word
-from fedkg_compiler.input_tracking import find, read_bytes
+from fedkg_compiler.input_files import LIBRARY, data_folder, find, read_bytes
 from fedkg_compiler.ir import Program
-from fedkg_compiler.resources import LIBRARY, data_folder
 
 STORIES = "examples"
 """The folder with complete rule files of the docs; they declare signals and cannot be reused."""

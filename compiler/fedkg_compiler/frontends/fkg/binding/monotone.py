@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.pack import Formula, Slot, atoms, subterms
-from fedkg_compiler.frontends.fkg.binding.arithmetic import compare, term_of
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View, compare, term_of
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Monotone
 from fedkg_compiler.ir import BookView
 

@@ -17,7 +17,7 @@ from fedkg_compiler.diagnostics.template_span import TemplateSpan
 from fedkg_compiler.formulas.formula_algebra import declared_spans, interval
 from fedkg_compiler.formulas.relaxation_direction import direction, slope
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
-from fedkg_compiler.frontends.fkg.binding.expression_binder import bind, condition
+from fedkg_compiler.frontends.fkg.binding.rule import bind, condition
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Environment,
     Mined,

@@ -25,7 +25,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDFS
-from fedkg_compiler.input_tracking import read_bytes
+from fedkg_compiler.input_files import read_bytes
 
 
 def quantify(quantifier: Quantifier, sources: Sources, sheets: Sheets) -> Environment:

@@ -34,7 +34,7 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import VALUE, look_up
 from fedkg_compiler.frontends.fkg.binding.template_examples import example_of_template
 from fedkg_compiler.frontends.fkg.syntax.tree import Example, Series
 from fedkg_compiler.ir import Book, BoundRows, Program
-from fedkg_compiler.passes import run_passes
+from fedkg_compiler.passes import PASSES
 
 FOREIGN = -2.0
 """The code of a text that no rule asks for."""
@@ -65,7 +65,7 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
         return None
     timing = replace(sources.names.timing, end="clip")
     program = Program(rows=(bound,), columns=sources.book.freeze(), timing=timing)
-    lowered = lower(run_passes(program))
+    lowered = lower(program.after(PASSES))
     contract = lowered.numbering.contract
     at = {column: i for i, column in lowered.numbering.columns.items()}
     steps = max(

@@ -400,11 +400,33 @@ def variables_in(formula: Condition | Expression) -> tuple[set[str], set[str]]:
     return numbers, numbers | texts
 
 
+def columns_of(sources: Sources, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
+    """The places of the observations of a property in the graph, found out once."""
+    key = property_iri, entity or ""
+    if key not in sources.facts:
+        sources.facts[key] = (
+            () if sources.graph is None else tuple(sources.graph.columns_of(property_iri, entity))
+        )
+    return sources.facts[key]
+
+
+def _common_columns(sources: Sources, property_iri: str) -> frozenset[str]:
+    """The columns that the sensors of several entities share, found out once."""
+    if property_iri not in sources.common:
+        sharing: dict[str, set[str]] = {}
+        for fact in columns_of(sources, property_iri, None):
+            sharing.setdefault(fact.column, set()).add(fact.entity or "")
+        sources.common[property_iri] = frozenset(
+            column for column, entities in sharing.items() if len(entities) > 1
+        )
+    return sources.common[property_iri]
+
+
 def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     """The place of a signal without entities."""
     if signal.column is not None or signal.property is None:
         return _enter_column(signal, signal.name, signal.column or signal.name, None, sources, span)
-    facts = sources.columns_of(signal.property, None)
+    facts = columns_of(sources, signal.property, None)
     shared = {(fact.column, fact.unit) for fact in facts if fact.entity is None}
     headers = shared or {(fact.column, fact.unit) for fact in facts}
     if len(headers) > 1:
@@ -445,7 +467,7 @@ def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
                     signal.column or signal.name, (signal, signal.name, None)
                 )
             for fact in (
-                sources.columns_of(signal.property, None)
+                columns_of(sources, signal.property, None)
                 if signal.column is None and signal.property is not None
                 else ()
             ):
@@ -474,7 +496,7 @@ def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span
     facts = (
         []
         if signal.property is None
-        else [fact for fact in sources.columns_of(signal.property, None) if fact.column == header]
+        else [fact for fact in columns_of(sources, signal.property, None) if fact.column == header]
     )
     if not facts:
         return None
@@ -552,7 +574,7 @@ def _tell_whose(
         facts = [
             fact
             for entity in entities
-            for fact in sources.columns_of(signal.property or "", entity)
+            for fact in columns_of(sources, signal.property or "", entity)
         ]
         if len({fact.sensor for fact in facts if fact.column == header}) > 1:
             sources.problems.error(
@@ -589,7 +611,7 @@ def _entity_place(
             f"write value(?{signal.family}) where the text names a column",
         )
         return NOWHERE
-    facts = () if signal.property is None else sources.columns_of(signal.property, cell.iri)
+    facts = () if signal.property is None else columns_of(sources, signal.property, cell.iri)
     own = [fact for fact in facts if fact.entity == cell.iri]
     key = None if sources.graph is None else sources.graph.key_of(cell.iri)
     if len({fact.column for fact in own}) > 1:
@@ -621,7 +643,7 @@ def _column_name(
     """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that sensors of
     several entities share, with selected rows.
     """
-    common = sources.common_columns(signal.property or "")
+    common = _common_columns(sources, signal.property or "")
     if header in common or header == signal.column:
         return (signal.name if len(common) <= 1 else f"{signal.name}[{header}]"), True
     return f"{signal.name}[{local_name(entity)}]", False
@@ -679,7 +701,7 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
     for signal in sources.names.signals.values():
         if signal.property == property_iri:
             return signal
-    if all(fact.is_stored for fact in sources.columns_of(property_iri, None)):
+    if all(fact.is_stored for fact in columns_of(sources, property_iri, None)):
         return None
     return DeclaredSignal(
         name=local_name(property_iri),
@@ -816,7 +838,7 @@ def _sensor_or_property_place(
 def _facts(iri: str, owner: Cell | None, sources: Sources) -> Sequence[ColumnFact]:
     if sources.graph is None or (owner is not None and not owner.iri):
         return ()
-    return sources.graph.column_at(iri) if owner is None else sources.columns_of(iri, owner.iri)
+    return sources.graph.column_at(iri) if owner is None else columns_of(sources, iri, owner.iri)
 
 
 def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place:

@@ -21,8 +21,17 @@ from fedkg.pack.formulas import Lag, WindowReduce
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit
 from fedkg_compiler.frontends.fkg.binding.aggregates import ELSEWHERE
-from fedkg_compiler.frontends.fkg.binding.arithmetic import add, difference_advice, divide, zero_of
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, Value, in_time
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Fixed,
+    Moving,
+    Scope,
+    Value,
+    add,
+    difference_advice,
+    divide,
+    in_time,
+    zero_of,
+)
 from fedkg_compiler.frontends.fkg.binding.temporal import becomes
 from fedkg_compiler.frontends.fkg.binding.window_binder import reads_open_number, window_steps
 from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression, OverTime

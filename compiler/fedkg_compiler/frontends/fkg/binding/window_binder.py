@@ -20,8 +20,7 @@ from fedkg.pack import Temporal
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.arithmetic import compare
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, in_time
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Moving, Scope, compare, in_time
 from fedkg_compiler.frontends.fkg.binding.signal_columns import names_in
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Ago,

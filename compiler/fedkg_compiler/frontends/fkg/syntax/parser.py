@@ -14,15 +14,17 @@ from fedkg_compiler.frontends.fkg.syntax.construct import (
     build_declaration,
     build_knowledge,
 )
-from fedkg_compiler.frontends.fkg.syntax.grammar import Branch, Token, parse_statement
-from fedkg_compiler.frontends.fkg.syntax.source_text import (
+from fedkg_compiler.frontends.fkg.syntax.source_statements import (
     STATEMENT_WORDS,
+    Branch,
     Chunk,
+    Token,
     decode,
     is_table,
     joined,
     merge_markers,
     not_text,
+    parse_statement,
     plain_text,
     split,
 )

@@ -33,7 +33,7 @@ from fedkg_compiler.frontends.fkg.syntax.explain.indentation_errors import (
     explain_start,
     indented_statement,
 )
-from fedkg_compiler.frontends.fkg.syntax.source_text import Chunk
+from fedkg_compiler.frontends.fkg.syntax.source_statements import Chunk
 
 # The order matters: the first recogniser that matches explains the error.
 RECOGNISERS: tuple[Callable[[ParseFailure], Explanation | None], ...] = (

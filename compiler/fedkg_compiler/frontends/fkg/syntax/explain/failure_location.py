@@ -6,8 +6,13 @@ import re
 from dataclasses import dataclass, replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
-from fedkg_compiler.frontends.fkg.syntax.grammar import Token, find_expected, keywords, parse_prefix
-from fedkg_compiler.frontends.fkg.syntax.source_text import Chunk
+from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+    Chunk,
+    Token,
+    find_expected,
+    keywords,
+    parse_prefix,
+)
 
 _PIECE = re.compile(
     r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.limits import LEAST_AT_ONCE
-from fedkg_compiler.input_tracking import ABSENT, find, instead, read_bytes, recording
+from fedkg_compiler.input_files import ABSENT, find, instead, read_bytes, recording
 
 
 @pytest.mark.parametrize(
