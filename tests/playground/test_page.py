@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,10 +13,15 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from chromium import Page, chromium
+from test_docs_hook import load
 from typing_extensions import override
+
+from fedkg_compiler.diagnostics import CODES
+from fedkg_compiler.diagnostics.code_registry import example_files
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "build" / "playground" / "page"
@@ -131,6 +137,22 @@ def test_the_link_opens_the_same_rules(page: Page, address: str) -> None:
     page.send("Page.navigate", url=address + state)
     wait(page, "document.querySelectorAll('.cm-line').length")
     assert page.run("document.querySelector('.cm-content').innerText").rstrip() == text.rstrip()
+
+
+@pytest.mark.parametrize("code", ["FKG001", "FKG201"])  # the second example has a table
+def test_the_link_of_a_code_opens_its_example(page: Page, address: str, code: str) -> None:
+    shown = load("docs_hook").code_page(code)
+    link = re.search(r'href="([^"]+)">Open the example in the playground', shown)
+    assert link is not None
+    site = address.rsplit("/", 1)[0]
+    url = urljoin(f"{site}/reference/codes/{code}/", link[1])
+    assert url.startswith(f"{site}/{load('docs_hook').APP}/index.html#")
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=f"{address}#{url.partition('#')[2]}")
+    wait(page, f"document.querySelector('#problems li[data-code={json.dumps(code)}]')")
+    text = page.run("document.querySelector('.cm-content').innerText")
+    files = example_files(CODES[code].page)
+    assert text.rstrip() == files[next(iter(files))].rstrip()
 
 
 def test_a_rule_is_explained(page: Page) -> None:

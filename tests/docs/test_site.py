@@ -1,4 +1,4 @@
-"""Each release has its version of the documentation, and the pages have a selector of versions."""
+"""Each release has its version of the documentation, with a selector of versions and a search."""
 
 from __future__ import annotations
 
@@ -86,5 +86,25 @@ def test_a_page_has_a_selector_of_versions(address: str) -> None:
     with chromium() as tab:
         tab.send("Page.navigate", url=f"{address}/0.1/index.html")
         tab.wait("document.querySelector('.md-version__link')")
-        text = tab.run("document.querySelector('.md-version__current').innerText")
-        assert text.split() == ["0.1", "latest"]
+        assert tab.run("document.querySelector('.md-version__current').innerText") == "0.1"
+        links = tab.run("[...document.querySelectorAll('.md-version__link')].map(one => one.href)")
+        assert links == [f"{address}/0.1/"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("Granger", "how-to/federated-granger-causality/"),
+        ("differential privacy", "how-to/differential-privacy/"),
+    ],
+)
+def test_search_finds_a_topic(address: str, words: str, page: str) -> None:
+    with chromium() as tab:
+        tab.send("Page.navigate", url=f"{address}/0.1/index.html")
+        tab.wait("document.querySelector('.md-version__link')")  # the scripts of the page run
+        tab.run("document.querySelector('.md-search__input').focus()")
+        tab.send("Input.insertText", text=words)
+        tab.wait("document.querySelector('.md-search-result__link')")
+        shown = "[...document.querySelectorAll('.md-search-result__link')].map(one => one.href)"
+        tab.wait(f"{shown}.some(one => one.includes('/0.1/{page}'))", patience=20)
