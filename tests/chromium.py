@@ -34,6 +34,7 @@ class Page:
         self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
+        self.send("Performance.enable", timeDomain="threadTicks")
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol and return its result."""
@@ -76,6 +77,14 @@ class Page:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._receive()
 
+    def main_thread_seconds(self) -> float:
+        """CPU time of the tab's main thread so far; unlike the wall time, other programs on the
+        computer hardly change it.
+        """
+        self.run("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
+        metrics = self.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression; a promise is awaited."""
         found = self.send(
@@ -83,6 +92,15 @@ class Page:
         )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def wait(self, condition: str, patience: float = 60) -> None:
+        """Wait until a JavaScript expression is true, for at most this number of seconds."""
+        held = self.run(
+            "new Promise(done => { const end = Date.now() + "
+            f"{1000 * patience}; const look = () => {{ const held = Boolean({condition});"
+            " held || Date.now() > end ? done(held) : setTimeout(look, 50); }; look(); })"
+        )
+        assert held, f"{condition} did not come true"
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""

@@ -606,6 +606,12 @@ class RemoteExperiment(Experiment):
         """None: the measured values stay at the sites."""
 
     @override
+    def prediction_incidents(
+        self, config: TrialConfig, state: ServerState, trial: Trial | None
+    ) -> None:
+        """None: the predictions stay at the sites."""
+
+    @override
     def control_sums(self, config: TrialConfig) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})

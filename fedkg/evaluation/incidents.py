@@ -155,9 +155,10 @@ class _RuleEvents:
 class _TableRows:
     """A table as bound rows read it, with the order and the times of its rows."""
 
-    def __init__(self, pack: Pack, table: Table) -> None:
+    def __init__(self, pack: Pack, table: Table, is_ordered: bool) -> None:
         contract = pack.manifest.contract
         self.pack = pack
+        self.is_ordered = is_ordered and not table.subject  # subjects of a graph have no order
         self.table = table.with_headers(
             (column.source, column.alternatives) for column in contract.columns
         )
@@ -247,8 +248,8 @@ class _TableRows:
         """The runs of violating rows of a bound row."""
         rows, violated = bound.rows, bound.violated
         parted = np.zeros(len(rows), dtype=np.bool_)
-        if self.table.subject:
-            parted[:] = True  # the subjects of a graph have no order
+        if not self.is_ordered:
+            parted[:] = True
         else:
             parted[1:] = self.order.trace[rows[1:]] != self.order.trace[rows[:-1]]
             if self.seconds is not None and len(rows) > 2:
@@ -283,6 +284,7 @@ def find_incidents(
     results: Sequence[Evaluation],
     rules: Iterable[str] | None = None,
     where: Sequence[Callable[[int], str]] | None = None,
+    is_ordered: bool = True,
 ) -> Json:
     """Collect the incidents of tables under the rules of a pack.
 
@@ -294,6 +296,7 @@ def find_incidents(
         rules: the rules that are reported; None: all.
         where: for each table a function that names a row by its position from 0; None: as
             `Table.where` does.
+        is_ordered: whether successive rows are neighbours; if not, each violating row is an event.
 
     Returns:
         A JSON object with `tables`, `rules` (overview, worst first) and `details` (the worst
@@ -314,12 +317,12 @@ def find_incidents(
     for number_, ((_, table), result) in enumerate(zip(tables, results, strict=True)):
         broken = chosen & np.array([one.violated > 0 for one in result.rules], dtype=np.bool_)
         if broken.any():
-            read = _TableRows(pack, table)
+            read = _TableRows(pack, table, is_ordered)
             for rule, bound in read.bound_rows(broken):
                 found[rule].add(read.events(number_, rule, bound))
     headers = _headers_of_rules(pack)
     names = [table.where for _, table in tables] if where is None else where
-    details = _details(pack, tables, names, detailed, totals, found)
+    details = _details(pack, tables, names, detailed, totals, found, is_ordered)
     return {
         "tables": [
             {
@@ -438,6 +441,7 @@ def _details(
     detailed: Sequence[int],
     totals: Sequence[Json],
     found: Mapping[int, _RuleEvents],
+    is_ordered: bool,
 ) -> list[Json]:
     """Each detailed rule with its worst events and the panels of the sites that have them."""
     details: dict[int, Json] = {}
@@ -467,7 +471,7 @@ def _details(
     panels: dict[int, dict[int, Json]] = {rule: {} for rule in detailed}
     for place, events in sorted(needs.items()):
         site, table = tables[place]
-        read = _TableRows(pack, table)
+        read = _TableRows(pack, table, is_ordered)
         for event in events:
             chart = _Chart(read, event.bound, where[place])
             listed = details[event.rule]["events"]
@@ -702,7 +706,7 @@ class _Chart:
         return {
             "site": site,
             "entity": self.entity,
-            "is_ordered": not self.read.table.subject,
+            "is_ordered": self.read.is_ordered,
             "more_quantities": max(0, len(self.quantities) - MAX_QUANTITIES),
             "whole": self._trends(own),
             "near": self._trends(near) if len(near) < len(own) else None,

@@ -12,6 +12,7 @@ from fedkg.jobs.folder import (
     JOB,
     LOCK,
     PACK,
+    PREDICTION_INCIDENTS,
     REPORT,
     RESTORE_HELP,
     RESULTS,
@@ -28,8 +29,9 @@ FROM_CHECKPOINTS = (
 )
 """Tables that fedkg can rebuild from the last checkpoint of each trial."""
 
-FROM_TABLES = (RESULTS, THEORY, REPORT)
-"""Files that fedkg derives from the tables at the end of every run."""
+FROM_TABLES = (RESULTS, THEORY, REPORT, PREDICTION_INCIDENTS)
+"""Files that fedkg derives from the tables, and the last one also from a checkpoint, at the end of
+every run."""
 
 REBUILDABLE = frozenset(
     (JOB, PACK, TRIALS, SPLIT, "checks.csv", INCIDENTS, *FROM_CHECKPOINTS, *FROM_TABLES)

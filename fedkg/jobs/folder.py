@@ -46,6 +46,9 @@ INCIDENTS = "incidents.json"
 
 Absent if they violate none, in private runs, and in runs over sites that keep their data."""
 
+PREDICTION_INCIDENTS = "prediction_incidents.json"
+"""The same for the answers of one model, with the `trial`, on test samples."""
+
 LEARNED = "learned.json"
 """Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
 
@@ -219,6 +222,7 @@ RUN_FILES = frozenset(
             THEORY,
             LEARNED,
             INCIDENTS,
+            PREDICTION_INCIDENTS,
             REVIEWS,
             CHECKSUM_KEY,
             *CSV_FIELDS,

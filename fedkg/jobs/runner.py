@@ -36,6 +36,7 @@ from fedkg.jobs.folder import (
     FINAL_TABLES,
     LOCK,
     NOTE_SEPARATOR,
+    PREDICTION_INCIDENTS,
     REPORT,
     RESULTS,
     THEORY,
@@ -366,6 +367,7 @@ class _Runner:
         self.recovery = recovery or Recovery(folder)
         self._shown_notes: set[str] = set()
         self._crew = WorkerPool(configs[0].job.training.workers)
+        self._last_trial: Trial | None = None
 
     def emit(self, event: Event) -> None:
         """Log an event, and pass it to the listener."""
@@ -450,7 +452,7 @@ class _Runner:
                 rounds=rounds,
             )
         )
-        trial = self.experiment.build_trial(config)
+        trial = self._last_trial = self.experiment.build_trial(config)
         deployed, state, verdicts = deployed_models(trial), saved, VerdictCounts(trial)
         seen = (
             None
@@ -683,6 +685,7 @@ class _Runner:
                 THEORY, compute_theory(self.experiment.pack, measure, self.configs, rounds, *found)
             )
         self.folder.write_json(RESULTS, content)
+        self._write_prediction_incidents(results)
         report, notes = self._report() if drawn else (None, ())
         self.emit(
             Event(
@@ -696,6 +699,34 @@ class _Runner:
             report=report,
             notes=(*self.notes, *notes),
         )
+
+    def _write_prediction_incidents(self, results: Sequence[Result]) -> None:
+        """Write where the best models violate rules on test samples.
+
+        One trial suffices for a reader, and keeps the report small: the first one of the best
+        result on sound data.
+        """
+        measure = self.experiment.measure
+        asked = [one for one in results if not one["baseline"]] or results
+        sound = [one for one in asked if not one["corrupted"]] or asked
+        known = [one for one in sound if one[measure.name]["mean"] is not None]
+        if not known:
+            return
+        best = max(known, key=lambda one: measure.sign * one[measure.name]["mean"])
+        config = next(
+            one
+            for one in self.configs
+            if (one.algorithm, dict(one.setting), "" if one.corrupt is None else one.corrupt.site)
+            == (best["algorithm"], best["setting"], best["corrupted"])
+        )
+        state, trial = load_state(self.folder, config.id), self._last_trial
+        if state is None:
+            return
+        trial = trial if trial is not None and trial.config.id == config.id else None
+        found = self.experiment.prediction_incidents(config, state, trial)
+        if found is not None:
+            about = {"trial": config.id, "algorithm": best["title"]}
+            self.folder.write_json(PREDICTION_INCIDENTS, about | found)
 
     def _report(self) -> tuple[Path | None, tuple[str, ...]]:
         try:

@@ -93,17 +93,21 @@ def data_set_tables(pack: Pack, data: DataSet, job: Job) -> list[NamedTable]:
 
 
 def find_table_incidents(
-    pack: Pack, tables: Sequence[NamedTable], rules: Sequence[str]
+    pack: Pack, tables: Sequence[NamedTable], rules: Sequence[str], *, is_ordered: bool = True
 ) -> dict[str, Any] | None:
     """The incidents of tables under some rules; None without tables. `Any`: JSON.
 
     A rule whose columns a site lacks is not evaluated there.
+
+    Args:
+        is_ordered: whether successive rows are neighbours.
     """
     if not tables:
         return None
     results = [evaluate(pack, table, missing="skip") for _, table, _ in tables]
     named = [(site, table) for site, table, _ in tables]
-    return find_incidents(pack, named, results, rules, [where for _, _, where in tables])
+    where = [name for _, _, name in tables]
+    return find_incidents(pack, named, results, rules, where, is_ordered)
 
 
 def names_of_checks(pack: Pack) -> list[str]:

@@ -23,8 +23,10 @@ WIDTH, HEIGHT = 600, 96
 """Size of a trend in user units; the page stretches it to the width of its place."""
 UNFOLDED = 10
 """Number of rules with details, and of sites, that the page shows unfolded."""
+UNFOLDED_RULES = 25
+"""Number of violated rules that the overview shows unfolded: about two screens."""
 MAX_LISTED = 100
-"""Number of violated rules that the overview shows unfolded, and of sites that it lists."""
+"""Number of sites, and of notes on the data, that the page lists."""
 MAX_FOLDED = 2000
 """Number of rules listed in a folded list."""
 MAX_ENTITIES, MAX_NEIGHBOURS = 3, 4
@@ -129,8 +131,8 @@ def incident_context(
         "several": several,
         "unfolded": UNFOLDED,
         "more_sites": max(0, len(tables) - MAX_LISTED),
-        "violated": [_overview_line(rule) for rule in violated[:MAX_LISTED]],
-        "folded": [_overview_line(rule) for rule in violated[MAX_LISTED:MAX_FOLDED]],
+        "violated": [_overview_line(rule) for rule in violated[:UNFOLDED_RULES]],
+        "folded": [_overview_line(rule) for rule in violated[UNFOLDED_RULES:MAX_FOLDED]],
         "unevaluated": [{"title": rule_title(rule), "reasons": _reasons(rule)} for rule in unknown][
             :MAX_FOLDED
         ],

@@ -20,7 +20,7 @@ from fedkg.report.candidate_causes import CandidateCauses, edges_of_sites
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
 from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
-from fedkg.report.incident_page import incident_context, report_environment
+from fedkg.report.incident_page import MAX_NAMES, incident_context, report_environment
 from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.privacy_table import privacy_table
 from fedkg.report.properties_and_sets import property_table, set_table
@@ -156,7 +156,11 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "forecast_headers": ["model", *BASELINE_TITLES.values()],
         "forecast_curves": forecast_curves(records),
         "forecast_legend": list(CURVES.items()),
-        "incidents": _incidents(records),
+        "incidents": _incidents(records, records.incidents),
+        "prediction_incidents": _incidents(records, records.prediction_incidents),
+        "prediction_notes": _prediction_notes(records.prediction_incidents),
+        "predicted_by": records.prediction_incidents.get("algorithm", ""),
+        "has_forecasts": bool(records.forecast_values),
         "alpha_note": ALPHA_NOTE
         if any(name.endswith("alpha") for s in found for name, _ in s.setting)
         else "",
@@ -214,9 +218,9 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     return context | {"sections": _shown_sections(context)}
 
 
-def _incidents(records: RunRecords) -> Context:
-    """The incidents in the data; empty if the data violate no rule, or the run may not tell."""
-    if not records.incidents:
+def _incidents(records: RunRecords, incidents: Mapping[str, Any]) -> Context:
+    """Incidents in data or predictions; empty if they violate no rule, or the run may not tell."""
+    if not incidents:
         return {}
     edges = edges_of_sites(
         {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}
@@ -225,11 +229,21 @@ def _incidents(records: RunRecords) -> Context:
     causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
     neighbours = {
         name: [Neighbour(**(one | {"others": tuple(one["others"])})) for one in each]
-        for name, each in records.incidents.get("neighbours", {}).items()
+        for name, each in incidents.get("neighbours", {}).items()
     }
-    return incident_context(
-        records.incidents, neighbours=neighbours, causes=causes if edges else None
-    )
+    return incident_context(incidents, neighbours=neighbours, causes=causes if edges else None)
+
+
+def _prediction_notes(incidents: Mapping[str, Any]) -> list[str]:
+    """The rules and sites that the incidents of predictions leave out."""
+    notes = []
+    for reason, names in incidents.get("left_out", {}).items():
+        listed = ", ".join(f"`{name}`" for name in names[:MAX_NAMES])
+        more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+        notes.append(f"Not shown here, but counted above: {listed}{more} ({reason}).")
+    if left := incidents.get("sites_left_out", 0):
+        notes.append(f"{_counted(left, 'more site')} with predictions are counted above only.")
+    return notes
 
 
 def _shown_sections(context: Context) -> list[tuple[str, str]]:
@@ -252,6 +266,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
         ("incidents", "Incidents", context["incidents"]),
+        ("prediction-incidents", "Predictions", context["prediction_incidents"]),
         ("settings", "Settings", True),
     )
     return [(name, label) for name, label, shown in every if shown]

@@ -13,7 +13,17 @@ from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
 from fedkg.jobs.comparison_metric import plural_event
-from fedkg.jobs.folder import ENVIRONMENT, INCIDENTS, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
+from fedkg.jobs.folder import (
+    ENVIRONMENT,
+    INCIDENTS,
+    JOB,
+    PREDICTION_INCIDENTS,
+    RESULTS,
+    SPLIT,
+    THEORY,
+    TRIALS,
+    RunFolder,
+)
 from fedkg.violation_rate_zones import describe_rate
 
 Json = dict[str, Any]
@@ -254,6 +264,7 @@ class RunRecords:
         target: the target of the measure; NaN for none.
         theory: the content of `theory.json`; empty if the job does not ask for it.
         incidents: the content of `incidents.json`; empty if there is none.
+        prediction_incidents: the content of `prediction_incidents.json`; empty if there is none.
         baselines: rows of `baselines.csv`.
         forecast_values: rows of `forecast_values.csv`.
         trivial: the figure of the best constant answer; NaN if unknown.
@@ -286,6 +297,7 @@ class RunRecords:
     title: str = "Training run"
     theory: Json = field(default_factory=dict)
     incidents: Json = field(default_factory=dict)
+    prediction_incidents: Json = field(default_factory=dict)
     baselines: tuple[Mapping[str, str], ...] = ()
     forecast_values: tuple[Mapping[str, str], ...] = ()
     trivial: float = math.nan
@@ -345,6 +357,9 @@ def read_run(folder: Path) -> RunRecords:
         title=job.get("title") or job.get("name") or "Training run",
         theory=files.read_json(THEORY) if THEORY in files.log.states() else {},
         incidents=files.read_json(INCIDENTS) if INCIDENTS in files.log.states() else {},
+        prediction_incidents=files.read_json(PREDICTION_INCIDENTS)
+        if PREDICTION_INCIDENTS in files.log.states()
+        else {},
         baselines=tuple(files.rows("baselines.csv")),
         forecast_values=tuple(files.rows("forecast_values.csv")),
         trivial=_or_nan(results.get("trivial")),

@@ -3,7 +3,14 @@
   var figures = JSON.parse(document.getElementById("figures").textContent);
   var config = { displayModeBar: false, responsive: true, scrollZoom: false };
   var dark = window.matchMedia("screen and (prefers-color-scheme: dark)").matches;
+  // running plotly.js takes longer than all else on the page: wait until a chart is needed
+  function loadPlotly() {
+    var script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.appendChild(script);
+  }
   function draw(place) {
+    if (!window.Plotly) { loadPlotly(); }
     var figure = figures[place.dataset.figure], layout = figure.layout;
     if (dark) {
       layout.font.color = "#a9b6c8";

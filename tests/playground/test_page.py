@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,10 +13,15 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from chromium import Page, chromium
+from test_docs_hook import load
 from typing_extensions import override
+
+from fedkg_compiler.diagnostics import CODES
+from fedkg_compiler.diagnostics.code_registry import example_files
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "build" / "playground" / "page"
@@ -131,6 +137,21 @@ def test_the_link_opens_the_same_rules(page: Page, address: str) -> None:
     page.send("Page.navigate", url=address + state)
     wait(page, "document.querySelectorAll('.cm-line').length")
     assert page.run("document.querySelector('.cm-content').innerText").rstrip() == text.rstrip()
+
+
+def test_the_link_of_a_code_opens_its_example(address: str) -> None:
+    hook = load("docs_hook")
+    link = re.search(r'href="([^"]+)">Open the example', hook.code_page("FKG001"))
+    assert link is not None
+    site = address.rsplit("/", 1)[0]
+    url, _, state = urljoin(f"{site}/reference/codes/FKG001/", link[1]).partition("#")
+    assert url == f"{site}/{hook.APP}/index.html", "where the site has the playground"
+    (text,) = example_files(CODES["FKG001"].page).values()
+    with chromium() as tab:
+        tab.send("Page.navigate", url=f"{address}#{state}")
+        tab.wait("document.querySelector('#problems li[data-code=FKG001]')", PATIENCE)
+        shown = tab.run("document.querySelector('.cm-content').innerText")
+        assert shown.rstrip() == text.rstrip()
 
 
 def test_a_rule_is_explained(page: Page) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg import authoring
+from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.meaning.interpreter import Timing
@@ -28,7 +29,7 @@ from fedkg.data import Frame, Scaling, Split
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.evaluation.incidents import named_in_events
-from fedkg.federated import Clients, Problem, RoundRecord, Scorer, clients_of
+from fedkg.federated import Clients, Problem, RoundRecord, Scorer, ServerState, clients_of
 from fedkg.federated.model.constrained_outputs import Projected, Trust
 from fedkg.federated.model.knowledge_columns import (
     Bounded,
@@ -123,6 +124,7 @@ from fedkg.jobs.table_rule_evaluation import (
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.jobs.trial_training import (
     build_trial_algorithm,
+    deployed_models,
     note_missing_sets,
     note_projection,
     positive_weight,
@@ -308,6 +310,25 @@ class Experiment:
         else:
             tables = data_set_tables(self.pack, self.samples.uncut_rows, self.job)
         found = find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
+        return found if found is None else found | {"neighbours": self._neighbours(found)}
+
+    def prediction_incidents(
+        self, config: TrialConfig, state: ServerState, trial: Trial | None
+    ) -> dict[str, Any] | None:
+        """Where the models of a trial violate rules on test samples, for the report. `Any`: JSON.
+
+        None if they violate none, under privacy, and if sites keep their data.
+
+        Args:
+            config: of the trial.
+            state: the last server state of the trial.
+            trial: the trial if it is already built.
+        """
+        if self.job.privacy is not None:
+            return None
+        trial = trial or self.build_trial(config)
+        with library_threads(config.job.training.threads or 1):
+            found = trial.incidents(deployed_models(trial).models(state))
         return found if found is None else found | {"neighbours": self._neighbours(found)}
 
     def _neighbours(self, incidents: Mapping[str, Any]) -> dict[str, Any]:

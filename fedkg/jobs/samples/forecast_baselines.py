@@ -178,7 +178,7 @@ def value_rows(trial: str, found: Sequence[SiteForecasts], samples: Samples) -> 
                 "channel": data.targets[0],
                 "unit": _unit(data),
                 "time": moment,
-                "when": _moment_text(data, moment),
+                "when": moment_text(data, moment),
             }
             for name, each in values.items():
                 value = float(each[window, step, 0])
@@ -192,7 +192,7 @@ def _unit(data: DataSet) -> str:
     return data.units[place] if place < len(data.units) else ""
 
 
-def _moment_text(data: DataSet, time: float) -> str:
+def moment_text(data: DataSet, time: float) -> str:
     """A time of a data set as a date; "" if it does not count from 1970."""
     if not data.since_1970 or data.step_unit not in SEASON:
         return ""

@@ -153,6 +153,34 @@ def evaluate_rows(
     return found
 
 
+def answered_frame(
+    rules: SampleRules,
+    samples: Samples,
+    frame: Frame | None,
+    inputs: ModelInputs,
+    model: Model,
+    output: str,
+    deployed: Deployed,
+) -> Frame:
+    """The source rows of a model's samples with its answers as the output's column.
+
+    Args:
+        frame: the table of the samples; None for a data set.
+        output: the output or label of the answers.
+    """
+    part, order = _rows(rules.pack, samples, frame, deployed.index)
+    values = _values_with_answers(
+        rules, samples, part, inputs, model, output, deployed, deployed.index[order]
+    )
+    contract = rules.pack.manifest.contract
+    places = _output_places(rules.pack, output)
+    header = contract.columns[places[0]].source
+    if samples.source.task != "classes":
+        return part.with_numbers(header, values[0, :, places[0]])
+    categories = [contract.columns[place].category for place in places]
+    return part.with_texts(header, [categories[one] for one in values[0][:, places].argmax(1)])
+
+
 def rule_rows(
     rules: SampleRules, tallies: Mapping[int, RuleTally], samples: Samples, trial: str
 ) -> list[Row]:
@@ -211,11 +239,7 @@ def _values_with_answers(
     pack, module = rules.pack, rules.rows
     contract = pack.manifest.contract
     values, before = _read(rules, samples, frame)
-    columns = [
-        place
-        for place, column in enumerate(contract.columns)
-        if column.role == "output" and output in (column.name, column.label)
-    ]
+    columns = _output_places(pack, output)
     double = {name: value.double().unsqueeze(0) for name, value in deployed.params.items()}
     earlier_rows = None
     if before is not None:
@@ -246,6 +270,15 @@ def _values_with_answers(
             for number, column in enumerate(columns):
                 values[place, here, column] = np.where(unknown, np.nan, said[run, :, number])
     return values
+
+
+def _output_places(pack: Pack, output: str) -> list[int]:
+    """The positions of an output, or of the classes of a label, among the contract's columns."""
+    return [
+        place
+        for place, column in enumerate(pack.manifest.contract.columns)
+        if column.role == "output" and output in (column.name, column.label)
+    ]
 
 
 def _quantities(samples: Samples, answers: Tensor) -> Values:

@@ -137,6 +137,22 @@ class SampleRules:
             else (ConstraintPenalty(rules=self.module, weight=weight),)
         )
 
+    def forecast_answers(
+        self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """A model's forecasts [N, P * V] for the samples at `index`, and the last observations
+        [N, V], as forecasts are scaled, in float64.
+        """
+        assert self.forecasts is not None, "rules about forecasts"
+        stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
+        answers, last = [], []
+        for at in range(0, len(index), PREDICTION_BATCH):
+            piece = inputs.rows_at(index[at : at + PREDICTION_BATCH]).double()
+            with torch.no_grad():
+                answers.append(model.apply(stack, piece)[0])
+            last.append(self.forecasts.last_values(piece))
+        return torch.cat(answers), torch.cat(last)
+
     def forecast_verdicts(
         self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
     ) -> Verdicts:

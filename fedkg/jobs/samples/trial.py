@@ -38,6 +38,7 @@ from fedkg.jobs.samples.forecast_baselines import baseline_rows, site_forecasts,
 from fedkg.jobs.samples.injected_knowledge_metrics import knowledge_rows, knowledge_sums
 from fedkg.jobs.samples.knowledge_feature_columns import ColumnForm
 from fedkg.jobs.samples.model_inputs import ModelInputs
+from fedkg.jobs.samples.prediction_incidents import find_prediction_incidents
 from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, tally_forecasts
 from fedkg.jobs.samples.sample_preparation import Index, Samples
@@ -280,6 +281,22 @@ class Trial:
         counted = np.isin(self.owner[asked], list(members))
         counted |= self.shared and self._is_common(members)
         return Deployed(params=params, index=self.samples.rows(TEST)[asked], counted=counted)
+
+    def incidents(self, models: Sequence[Params]) -> dict[str, Any] | None:
+        """Where the answers on test samples violate rules about outputs. `Any`: JSON.
+
+        None without rules or violations. See `find_prediction_incidents`.
+        """
+        if self.rules.module is None:
+            return None
+        test, names = self.samples.rows(TEST), self.problem.clients.names
+        places = self._test_positions()
+        sites = (
+            (name, params, test[own])
+            for name, params, own in zip(names, self._site_models(models), places, strict=True)
+            if len(own)
+        )
+        return find_prediction_incidents(self, sites, sum(len(own) > 0 for own in places))
 
     def _causes(self) -> list[Row]:
         """Rows of `causes.csv`, strongest edge first."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedkg.jobs import resume, run_job
-from fedkg.jobs.folder import INCIDENTS, RunFolder
+from fedkg.jobs.folder import INCIDENTS, PREDICTION_INCIDENTS, RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.samples.site_summary import TEST, TRAIN
@@ -33,6 +33,11 @@ output failure in probability span 0 .. 1 column "Machine failure"
 rule strong "The torque stays below 55 N.m." for ?m in class p:Mill require torque <= 55 N.m
 rule calm require torque <= 500 N.m
 rule quiet require if torque <= 1 N.m then failure <= 0.5
+"""
+RULES_ABOUT_PREDICTIONS = """
+rule low "Calm mills do not fail." for ?m in class p:Mill
+  require if torque <= 45 N.m then failure <= 0.3
+rule rising require failure never falls as torque rises
 """
 
 
@@ -81,11 +86,43 @@ def test_a_run_shows_the_incidents_in_its_data_and_rebuilds_them(tmp_path: Path)
     assert (folder / INCIDENTS).read_bytes() == body
 
 
+def test_a_run_shows_the_incidents_in_its_predictions_and_rebuilds_them(tmp_path: Path) -> None:
+    job = _job(tmp_path)
+    (tmp_path / "rules.fkg").write_text(RULES + RULES_ABOUT_PREDICTIONS)
+    folder = run_job(job, out=tmp_path / "run").folder
+    found = json.loads((folder / PREDICTION_INCIDENTS).read_text())
+    rules = {row["rule"]: row for row in RunFolder(folder).rows("rules.csv")}
+    counted = {rule["rule"]: rule for rule in found["rules"]}
+    assert set(counted) == {"low", "quiet"}
+    assert [*found["left_out"].values()] == [["rising"]], "it needs the model, not its answers"
+    for name, rule in counted.items():
+        assert rule["violated"] == int(rules[name]["violated"])
+        assert rule["violated"] + rule["satisfied"] == int(rules[name]["evaluations"])
+    (detail,) = found["details"]
+    assert detail["violated"] > 0
+    assert {event["rows"] for event in detail["events"]} == {1}, "test rows are not neighbours"
+    by_site = {one["site"]: one["evaluations"] for one in detail["by_site"]}
+    sites = RunFolder(folder).rows("sites.csv")
+    assert by_site == {row["client"]: int(row["test_rows"]) for row in sites}
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert '<section id="prediction-incidents">' in page
+    assert "Where the predictions of FedAvg for test data violate rules" in page
+    assert "Not shown here, but counted above: <code>rising</code>" in page
+    assert "at most 0.3" in page
+    assert len(re.findall(r'id="rule-low"', page)) == 1
+    body = (folder / PREDICTION_INCIDENTS).read_bytes()
+    (folder / PREDICTION_INCIDENTS).write_text("{}")
+    resume(folder)
+    assert (folder / PREDICTION_INCIDENTS).read_bytes() == body
+
+
 def test_a_private_run_stores_no_measured_values(tmp_path: Path) -> None:
     privacy = {"unit": "example", "noise": 1.0, "clip": 1.0, "delta": 1e-5}
     folder = run_job(_job(tmp_path, privacy=privacy), out=tmp_path / "run").folder
     assert not (folder / INCIDENTS).exists()
-    assert '<section id="incidents">' not in (folder / "report.html").read_text(encoding="utf-8")
+    assert not (folder / PREDICTION_INCIDENTS).exists()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Incidents in the" not in page
 
 
 def _naive_errors(job: dict[str, Any]) -> dict[tuple[str, str], float]:
@@ -122,6 +159,24 @@ def _naive_errors(job: dict[str, Any]) -> dict[tuple[str, str], float]:
     return {key: math.fsum(errors) / len(errors) for key, errors in found.items()}
 
 
+def _naive_ramps(values: list[dict[str, str]], steps: int) -> tuple[int, int, float]:
+    """Steps and forecasts that rise by more than 50, and the largest rise, step by step."""
+    broken, forecasts, largest = 0, set(), 0.0
+    by_site: dict[str, list[dict[str, str]]] = {}
+    for row in values:
+        by_site.setdefault(row["client"], []).append(row)
+    for site, rows in by_site.items():
+        for place, row in enumerate(rows):
+            # persistence is the last observation before the forecast
+            before = row["persistence"] if place % steps == 0 else rows[place - 1]["model"]
+            rise = float(row["model"]) - float(before)
+            largest = max(largest, rise)
+            if rise > 50:
+                broken += 1
+                forecasts.add((site, place // steps))
+    return broken, len(forecasts), largest
+
+
 def test_simple_forecasts_have_the_errors_of_a_naive_loop(tmp_path: Path) -> None:
     window = {"history": 12, "horizon": 6, "stride": 6, "targets": ["volume"]}
     job = _job(tmp_path) | {
@@ -136,7 +191,7 @@ def test_simple_forecasts_have_the_errors_of_a_naive_loop(tmp_path: Path) -> Non
     job = {key: value for key, value in job.items() if key != "sites"}
     (tmp_path / "rules.fkg").write_text(
         "timeline step 1 h ends clip\noutput volume span 0 .. 20000\n"
-        "rule no_negative require volume >= 0\n"
+        "rule no_negative require volume >= 0\nrule ramp require volume - past volume <= 50\n"
     )
     folder = run_job(job, out=tmp_path / "run").folder
     measured = {
@@ -147,6 +202,13 @@ def test_simple_forecasts_have_the_errors_of_a_naive_loop(tmp_path: Path) -> Non
     assert measured == pytest.approx(_naive_errors(job), rel=1e-9)
     values = RunFolder(folder).rows("forecast_values.csv")
     assert {row["channel"] for row in values} == {"volume"}
+    steps, forecasts, largest = _naive_ramps(values, 6)
+    (ramp,) = json.loads((folder / PREDICTION_INCIDENTS).read_text())["details"]
+    counted = {row["rule"]: row for row in RunFolder(folder).rows("rules.csv")}
+    assert (ramp["violated"], int(counted["ramp"]["violated"])) == (steps, forecasts)
+    assert ramp["satisfied"] == len(values) - steps
+    assert float(ramp["events"][0]["margin"]) == pytest.approx(50 - largest, rel=1e-3)
+    assert ramp["events"][0]["first"].endswith("00 (step 1 of the forecast)")
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert '<section id="forecast-values">' in page
     assert 'class="curve-seasonal"' in page

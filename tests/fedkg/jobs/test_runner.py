@@ -24,6 +24,7 @@ FILES = {
     "forecasts.csv",
     "job.yaml",
     "pack.fkgpack",
+    "prediction_incidents.json",
     "properties.csv",
     "results.json",
     "rounds.csv",

@@ -324,6 +324,24 @@ def test_a_thousand_rules_at_a_hundred_sites_stay_below_ten_megabytes(tmp_path: 
     ElementTree.fromstring(re.search(r"<nav.*?</nav>", page, re.DOTALL)[0])  # type: ignore[index]
 
 
+def test_the_page_of_a_thousand_rules_renders_what_is_near_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    path.write_text(incident_page(_many(tmp_path, 1000, 2, 300)), encoding="utf-8")
+    last = "[...document.querySelectorAll('#incidents > .incident')].at(-1)"
+    is_laid_out = f"{last}.querySelector('h4').checkVisibility({{ contentVisibilityAuto: true }})"
+    with chromium() as page:
+        page.open(path, width=390)
+        assert page.main_thread_seconds() < 1, "half of the 2 s that a page may take"
+        assert page.run(is_laid_out) is False
+        page.run(f"location.hash = {last}.id")
+        page.wait(f"{is_laid_out} && {last}.getBoundingClientRect().top < innerHeight")
+        page.send("Emulation.setEmulatedMedia", media="print")
+        page.wait(
+            "[...document.querySelectorAll('#incidents > .incident h4')]"
+            ".every(one => one.checkVisibility({ contentVisibilityAuto: true }))"
+        )
+
+
 def test_chromium_shows_the_page_at_both_widths_in_dark_mode_and_in_print(
     fedkg: Command, plant: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import chromium
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import RunFolder as Folder
@@ -466,3 +467,16 @@ def test_a_model_no_better_than_a_constant_answer_is_not_recommended(run_folder:
     assert any(step.startswith("Train for more rounds") for step in found["actions"])
     better = replace(poor, trivial=0.1)
     assert "do not use" not in run_verdict(better)["verdict"]
+
+
+def test_the_page_is_there_before_its_charts(run_folder: RunFolder) -> None:
+    page = write_report(run_folder())
+    with chromium() as tab:
+        tab.open(page, width=1280)
+        assert tab.main_thread_seconds() < 1, "half of the 2 s that a page may take"
+        assert tab.run("typeof Plotly") == "undefined", "the text needs no plotly.js"
+        tab.run("document.querySelector('.plot').scrollIntoView()")
+        tab.wait("document.querySelector('.plot svg')")
+        tab.print_pdf()
+        assert tab.run("document.querySelectorAll('.plot:not(:has(svg))').length") == 0
+        assert tab.errors() == []
