@@ -240,7 +240,7 @@ def test_requests_that_do_not_follow_the_protocol_are_refused(stage, fields):
         )
         return
 
-    with pytest.raises(FederationError, match="does not answer the server's request"):
+    with pytest.raises(FederationError, match="rejects a request of the server"):
         site.answer(Message(kind="train", fields={**fields, SECURE: stage}))
 
 

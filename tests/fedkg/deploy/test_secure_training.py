@@ -193,7 +193,7 @@ def test_a_site_releases_one_noisy_update_in_a_round(tmp_path):
     other = replace(
         requests[0], tensors={name: value + 1 for name, value in requests[0].tensors.items()}
     )
-    with pytest.raises(FederationError, match="already released its update of round 1"):
+    with pytest.raises(FederationError, match="already released an update of round 1"):
         site.train(other)
     with pytest.raises(FederationError, match="privacy budget of this site is spent"):
         site.train(replace(requests[0], round=4))
