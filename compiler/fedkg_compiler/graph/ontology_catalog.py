@@ -245,7 +245,9 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FedkgError(
-            f"the catalogue of ontologies {source} cannot be read", received=str(error)
+            f"the catalogue of ontologies {source} cannot be read",
+            received=str(error),
+            help="install fedkg again",
         ) from error
     shelf = shelf_folder(home)
     return Catalog(

@@ -171,7 +171,7 @@ class Vocabulary:
                 "FKG110",
                 span,
                 message,
-                help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`",
+                help=f"{file} declares this prefix: add `prefix {prefix}: <{namespace}>`",
             )
         meant = closest_name(prefix, (*self.prefixes, *self.unused))
         if meant is not None and meant in self.unused:

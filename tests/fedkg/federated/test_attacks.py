@@ -305,7 +305,7 @@ def test_the_median_withstands_what_fedavg_does_not() -> None:
     [
         ({"kind": "unknown"}, "unknown"),
         ({"share": 1.5}, r"0 \.\. 1"),
-        ({"share": 0.2, "clients": ("site_0",)}, "give one of them"),
+        ({"share": 0.2, "clients": ("site_0",)}, "leave one of the two out"),
         ({"first_round": 0}, "at least 1"),
         ({"factor": -1.0}, "positive"),
         ({"factor": math.inf}, "positive"),

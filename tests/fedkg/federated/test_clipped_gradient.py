@@ -328,7 +328,7 @@ def test_what_may_couple_samples_is_rejected() -> None:
         def value(self, step: Step) -> Tensor:
             return step.x.var()
 
-    with pytest.raises(JobError, match="does not say that it reads samples one by one"):
+    with pytest.raises(JobError, match="does not state that it reads samples one by one"):
         ClippedGradient(clip=1.0, noise=1.0)(CASES["mlp"], (Unknown(),))
 
 

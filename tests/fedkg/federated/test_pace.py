@@ -116,7 +116,7 @@ def test_what_says_nothing_changes_no_bit() -> None:
     [
         ("fedavg", {"own": {"site_9": Own(batch=3)}}, "an unknown client: site_9"),
         ("pcfedavg", {"own": OWN}, "PC-FedAvg sets the steps of all agents together"),
-        ("centralised", {"own": OWN}, "clients do not train separately"),
+        ("centralised", {"own": OWN}, "trains on all samples in one place"),
         ("fedavg", {"own": OWN, "local_epochs": None, "local_steps": 5}, "leave local_epochs out"),
     ],
 )

@@ -457,7 +457,7 @@ def test_14_steps_that_are_too_long() -> None:
     problem, rho = quadratics(q, b), 100.0
     whole = 1 / smoothness(1.0, rho, [0.5], 5)
     algorithm = pcfedavg(sets=boxes(low, high), strength=0.5, penalty=rho, smooth=1.0)
-    with pytest.warns(StepWarning, match="agents drift within 5 local steps"):
+    with pytest.warns(StepWarning, match="agents drift apart within 5 local steps"):
         next(train(problem, algorithm, rounds(1, whole, local_steps=5)))
     with pytest.warns(StepWarning, match="diverges"):
         next(train(problem, algorithm, rounds(1, 2.1 * whole)))

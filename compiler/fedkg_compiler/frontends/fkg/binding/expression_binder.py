@@ -365,7 +365,9 @@ def _mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
             f"?{found.name} is found for the whole formula and cannot be used inside a set of"
             " members"
         )
-        scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
+        scope.problems.error(
+            "FKG274", span, message, f"compare the sum or count of the members with ?{found.name}"
+        )
         return None
     found.values.append(span)
     columns = np.array([found.column], dtype=np.int64)
@@ -717,7 +719,7 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
             scope.problems.error(
                 "FKG215",
                 point.span,
-                "a difference is compared with a point on a scale: this is in"
+                "a difference is compared with a point on a scale: this point is in"
                 f" {point.unit.text if point.unit else ''}",
                 (
                     f"write the difference in {point.unit.step_text}, or say that its numbers are"

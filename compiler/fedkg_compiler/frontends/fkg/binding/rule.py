@@ -200,8 +200,8 @@ def _tell_missing(
     problems.info(
         "FKG174",
         environment.span,
-        f"{many} a value ({names} in {environment.name(rows[0])}{example}): fedkg leaves out the "
-        f"part of the rule that needs it there",
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): there, fedkg leaves "
+        f"out the part of the rule that needs the value",
         "add the missing values; without a limit, this part of the rule is never violated",
     )
 
@@ -312,9 +312,9 @@ def _keys(
                 problems.error(
                     "FKG231",
                     rule.rule.name.span,
-                    f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}`"
-                    " has one of them",
-                    "compare entities with separate columns",
+                    f"no table row is about both {selected[key[0]]} and {key[1]}: in each row, "
+                    f"column `{key[0]}` names only one of them",
+                    "give each of them separate columns, so that one row has the values of both",
                 )
         offered: dict[str, set[str]] = {}
         own = all(
@@ -333,7 +333,7 @@ def _keys(
                 problems.warning(
                     "FKG231",
                     rule.rule.name.span,
-                    f"column `{header}` tells which table rows are about {one}, and which about"
+                    f"column `{header}` tells which table rows are about {one} and which are about"
                     f" {two}: the rule is checked on all rows",
                     "read a signal of the entity that is meant, as in torque(?machine), or leave"
                     " the other one out of the variables",
