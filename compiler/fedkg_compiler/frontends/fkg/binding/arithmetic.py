@@ -469,9 +469,8 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
         scope.problems.error(
             "FKG236",
             span,
-            f"the exponent {exponent:g} is too large for a value in `{a.unit.text}`: fedkg reads "
-            f"up to {MAX_EXPONENT:g}",
-            f"divide by a value with a unit first: (x / 1 {a.unit.text}) ^ {exponent:g}",
+            f"the exponent {exponent:g} is too large: fedkg reads exponents up to {MAX_EXPONENT:g}",
+            "use a smaller exponent, or compute the power in a column of the data",
         )
         return None
     unit = None if a.unit is None else power(a.unit, Fraction(repr(exponent)).limit_denominator(64))
