@@ -292,7 +292,7 @@ _SAME_JOB = "continue with the job and the model that the state was saved with, 
 def _checked(state: ServerState, fresh: ServerState) -> ServerState:
     if state.choice is not None and state.choice.executor not in EXECUTORS:
         raise JobError(
-            "an executor trained the saved state that this version of fedkg does not have",
+            "the saved state was trained by an executor that this version of fedkg does not have",
             expected=", ".join(EXECUTORS),
             received=state.choice.executor,
             help="continue with the version of fedkg that saved the state",

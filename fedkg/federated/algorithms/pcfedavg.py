@@ -79,8 +79,8 @@ def pcfedavg(
         )
     if by_rule and smooth is None:
         raise JobError(
-            "`by_rule`, which derives the step size, needs `smooth`, the Lipschitz constant of the "
-            "gradients",
+            "`by_rule`, the largest step for which the theorem holds, needs `smooth`, the "
+            "Lipschitz constant of the gradients",
             expected="smooth=...",
         )
     if form not in ("two", "all"):

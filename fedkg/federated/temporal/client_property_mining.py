@@ -75,7 +75,7 @@ def inferred(
     """
     if not 0 < share <= 1:
         raise JobError(
-            "`share`, the share of the samples, is out of range",
+            "`share`, the share of its samples that a client sends to the server, is out of range",
             expected="0 < share <= 1",
             received=str(share),
         )

@@ -346,7 +346,7 @@ def mined(
     )
     if not chosen:
         raise KnowledgeError(
-            "the rules have no `infer` statement, so there are no properties to mine",
+            "the rules have no `infer` statement for single clients, so there is nothing to mine",
             expected="infer NAME per client find ...",
             help="add such a statement to the rule file",
         )
