@@ -84,7 +84,7 @@ def pcfedavg(
             expected="smooth=...",
         )
     if form not in ("two", "all"):
-        raise JobError("unknown `form`", expected="two or all", received=repr(form))
+        raise JobError("`form` has an unknown value", expected="two or all", received=repr(form))
     whole = form == "all"
     schedule = PenaltySchedule(first=penalty, growing=growing)
     return Algorithm(

@@ -568,7 +568,7 @@ def test_what_is_measured() -> None:
         ({"strength": -1.0}, "at least 0"),
         ({"by_rule": True}, "Lipschitz constant"),
         ({"smooth": 0.0}, "above 0"),
-        ({"form": "three"}, "unknown `form`"),
+        ({"form": "three"}, "`form` has an unknown value"),
         ({"growing": True}, "needs its initial value"),
     ],
 )
