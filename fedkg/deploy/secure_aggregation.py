@@ -104,11 +104,12 @@ def check_threshold(threshold: int, cohort: int) -> None:
     """Raises JobError if a threshold of so many sites protects nothing or cannot be reached."""
     if not (2 <= threshold <= cohort and 2 * threshold > cohort):
         raise JobError(
-            "secure aggregation cannot hide the updates of so few sites",
-            expected="at least 2 sites in a round, of which more than half are needed",
-            received=f"{cohort} in the round, of which {threshold} are needed",
-            help="let more sites take part in each round; a server that needs half of them or less "
-            "could ask two groups of sites and learn single updates",
+            "the threshold of secure aggregation, the sites that must answer, does not fit the "
+            "round",
+            expected=f"more than half of the {cohort} sites, at least 2, and at most {cohort}",
+            received=str(threshold),
+            help="let more sites take part in each round; with a lower threshold, a server could "
+            "ask two groups of sites and learn single updates",
         )
 
 

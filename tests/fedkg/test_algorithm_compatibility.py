@@ -132,7 +132,7 @@ def test_contradictions_are_rejected_before_anything_is_trained(
 
 @pytest.mark.parametrize(
     ("prefixes", "said"),
-    [(("layers.9.",), "has this prefix"), (("layers.",), "nothing is left to share")],
+    [(("layers.9.",), "has this prefix"), (("layers.",), "so clients would share nothing")],
 )
 def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str) -> None:
     with pytest.raises(JobError) as caught:

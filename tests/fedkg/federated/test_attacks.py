@@ -317,7 +317,7 @@ def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> Non
 
 
 def test_attackers_must_exist_and_rules_must_be_there() -> None:
-    with pytest.raises(JobError, match="is not a client"):
+    with pytest.raises(JobError, match="names clients that do not exist"):
         rounds(detection(Attack(kind="nan_update", clients=("nowhere",))))
     problem = replace(detection(Attack(kind="rule_satisfying_model", share=0.2)), scorer=None)
     with pytest.raises(JobError, match="needs rules"):

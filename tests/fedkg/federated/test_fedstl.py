@@ -322,9 +322,9 @@ def test_a_client_that_was_never_sampled_uses_the_cluster_that_suits_it() -> Non
 def test_refusals() -> None:
     with pytest.raises(JobError, match="needs properties"):
         fedstl()
-    with pytest.raises(JobError, match="at least one cluster"):
+    with pytest.raises(JobError, match="number of clusters"):
         whole(clusters=0)
-    with pytest.raises(JobError, match="number of rounds between clusterings"):
+    with pytest.raises(JobError, match="number of rounds between two clusterings"):
         whole(every=0)
     with pytest.raises(JobError, match="at least 0"):
         whole(cluster_epochs=-1)
@@ -332,7 +332,7 @@ def test_refusals() -> None:
         whole(weight=-1.0)
     with pytest.raises(JobError, match="a share"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS, share=0.0)
-    with pytest.raises(JobError, match="not traces with these steps"):
+    with pytest.raises(JobError, match="not series of the expected length"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS + 1)
     others = replace(
         TASK,

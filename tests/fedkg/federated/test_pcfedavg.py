@@ -569,7 +569,7 @@ def test_what_is_measured() -> None:
         ({"by_rule": True}, "Lipschitz constant"),
         ({"smooth": 0.0}, "above 0"),
         ({"form": "three"}, "`form` has an unknown value"),
-        ({"growing": True}, "needs its initial value"),
+        ({"growing": True}, "its value in the first round"),
     ],
 )
 def test_refused_options(options: dict[str, object], said: str) -> None:

@@ -120,7 +120,7 @@ def test_it_goes_on_to_the_bit_whatever_the_order_of_a_files_tensors(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"batch": 4}, "other minibatches"),
+        ({"batch": 4}, "another share of samples"),
         ({"local_epochs": 1}, "another number of noisy sums"),
         ({"local_epochs": None, "local_steps": 3}, "another number of noisy sums"),
         ({"seed": 5}, "another number of noisy sums"),

@@ -58,7 +58,7 @@ X, Y = torch.zeros(4, 3), torch.zeros(4)
     ("data", "said"),
     [
         ({"names": (), "x": (), "y": ()}, "no clients"),
-        ({"names": ("a",), "x": (X, X), "y": (Y,)}, "differ in number"),
+        ({"names": ("a",), "x": (X, X), "y": (Y,)}, "each client needs a name"),
         ({"names": ("a", "a"), "x": (X, X), "y": (Y, Y)}, "called a"),
         ({"names": ("a", "b"), "x": (X, X[:0]), "y": (Y, Y[:0])}, "client b has no samples"),
         ({"names": ("a", "b"), "x": (X, X.long()), "y": (Y, Y)}, "client b are not floating"),

@@ -104,7 +104,7 @@ def test_10_noisy_values_have_an_interval_around_their_fit() -> None:
     assert fit.r2_interval is not None
     assert 0.8 < fit.r2_interval[0] < fit.r2 < fit.r2_interval[1] < 1
     assert fit == theorems.rate_fit(values, rho=0.053, bootstrap=200, seed=1)
-    with pytest.raises(JobError, match="too few rounds"):
+    with pytest.raises(JobError, match="to so few rounds"):
         theorems.rate_fit([1.0, 0.5])
 
 
