@@ -182,7 +182,7 @@ def test_flipped_numbers_change_their_sign_and_constants_need_classes() -> None:
         rounds(replace(problem, attack=attack)), rounds(other), strict=True
     ):
         assert identical(state.models, expected.models)
-    with pytest.raises(JobError, match="applies to classes"):
+    with pytest.raises(JobError, match="needs classes"):
         rounds(replace(problem, attack=replace(attack, kind="constant_label")))
 
 
@@ -307,8 +307,8 @@ def test_the_median_withstands_what_fedavg_does_not() -> None:
         ({"share": 1.5}, r"0 \.\. 1"),
         ({"share": 0.2, "clients": ("site_0",)}, "leave one of the two out"),
         ({"first_round": 0}, "at least 1"),
-        ({"factor": -1.0}, "positive"),
-        ({"factor": math.inf}, "positive"),
+        ({"factor": -1.0}, "must be above 0"),
+        ({"factor": math.inf}, "must be above 0"),
     ],
 )
 def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> None:

@@ -333,9 +333,9 @@ def test_what_may_couple_samples_is_rejected() -> None:
 
 
 def test_minibatches_of_a_plan_are_rejected() -> None:
-    with pytest.raises(JobError, match="randomly drawn samples"):
+    with pytest.raises(JobError, match="randomly drawn minibatches"):
         ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], expected=None), ())
-    with pytest.raises(JobError, match="randomly drawn samples"):
+    with pytest.raises(JobError, match="randomly drawn minibatches"):
         ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], share=None), ())
 
 

@@ -158,7 +158,7 @@ def test_the_conjunction_is_the_formulas_together(pack: fedkg.Pack) -> None:
         ]
         assert trace_satisfaction(joined.skeleton, trace, params.tolist(), end="clip") is all(each)
     assert conjunction(banks[:1]) is banks[0]
-    with pytest.raises(KnowledgeError, match="cannot be joined"):
+    with pytest.raises(KnowledgeError, match="cannot join"):
         conjunction([])
 
 

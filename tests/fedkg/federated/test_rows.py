@@ -177,7 +177,7 @@ def test_a_checkpoint_with_rows_in_files_is_small_and_needs_them(tmp_path: Path)
     with pytest.raises(JobError, match="so their folder is needed"):
         loaded(tmp_path, None)
     next(iter(sorted(rows.rglob("0.rows")))).unlink()
-    with pytest.raises(JobError, match="files are missing"):
+    with pytest.raises(JobError, match="state of clients are missing"):
         loaded(tmp_path, rows)
 
 

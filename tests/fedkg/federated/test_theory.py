@@ -77,7 +77,7 @@ def test_9_the_noise_scale(epsilon: float, sigma: float) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0)])
 def test_9_impossible_budgets_are_rejected(epsilon: float, delta: float) -> None:
-    with pytest.raises(JobError, match="noise scale"):
+    with pytest.raises(JobError, match="epsilon or delta is out of range"):
         theorems.noise_scale(epsilon, delta)
 
 
