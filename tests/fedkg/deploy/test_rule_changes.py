@@ -316,7 +316,7 @@ def test_a_training_without_a_site_equals_a_federation_that_never_had_it(tmp_pat
     assert equal(models(apart), models(never))
     for name in ("sites.csv", "rules.csv", "clients.csv", "checks.csv"):
         assert apart.rows(name) == never.rows(name), name
-    with pytest.raises(UsageError, match="names of some sites"):
+    with pytest.raises(UsageError, match="must name sites of the federation"):
         federation.run(without=["steyr"])
 
 
