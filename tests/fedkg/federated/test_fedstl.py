@@ -330,7 +330,7 @@ def test_refusals() -> None:
         whole(cluster_epochs=-1)
     with pytest.raises(JobError, match="must not be negative"):
         whole(weight=-1.0)
-    with pytest.raises(JobError, match="a share"):
+    with pytest.raises(JobError, match="the share of its samples"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS, share=0.0)
     with pytest.raises(JobError, match="not series of the expected length"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS + 1)
