@@ -117,7 +117,9 @@ def query_graph(
     try:
         found = graph.solutions(query, prefixes)
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"the graph cannot answer this query: {error}") from error
+        raise UsageError(
+            f"the graph cannot answer this query: {error}", help="correct or simplify the query"
+        ) from error
     rows = [tuple(None if node is None else str(node) for node in row) for row in found.rows]
     if not _is_ordered(query):
         rows.sort(key=lambda row: tuple(cell or "" for cell in row))

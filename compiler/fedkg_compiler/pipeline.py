@@ -370,6 +370,7 @@ def _read(path: Path, problems: Problems) -> _Body | None:
             "FKG240",
             Span(file=str(path), line=1, column=1, end_line=1, end_column=1),
             f"cannot read {path}: {reason}",
+            "check the path, and that you may read the file",
         )
         return None
     _require_few_statements(decode(body, str(path))[0], str(path))

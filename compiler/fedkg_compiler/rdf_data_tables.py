@@ -157,12 +157,16 @@ def read_subjects(
                 "FKG320",
                 point(str(path), error.lineno or 1, error.offset or 1),
                 f"{path.name} cannot be read: {reason}",
+                help="correct the file at this place",
             ),
         )
     except OSError as error:
         return None, (
             report(
-                "FKG320", point(str(path)), f"{path.name} cannot be read: {error.strerror or error}"
+                "FKG320",
+                point(str(path)),
+                f"{path.name} cannot be read: {error.strerror or error}",
+                help="check the path, and that you may read the file",
             ),
         )
     return found, ()

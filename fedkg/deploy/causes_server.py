@@ -272,8 +272,9 @@ class EpochsAtSites:
         found = Message.from_bytes(self.checkpoint.read_bytes(), sender=str(self.checkpoint))
         if found.fields["states"] != self.identity:
             raise FederationError(
-                f"{self.checkpoint} was written for other data of the sites",
-                help="a table has changed since: restore it, or delete the file to start again",
+                f"{self.checkpoint} belongs to other data of the sites",
+                help="a site has changed its table since the run started: restore that table; or "
+                "delete this file, and the server learns again from the first epoch",
             )
         self._receipts = dict(found.fields["receipts"])
         tensors = {name: value.numpy() for name, value in found.tensors.items()}
@@ -294,14 +295,14 @@ def _read_units(value: Mapping[str, Any]) -> dict[str, str]:
 def _read_clock(value: Mapping[str, Any]) -> SiteClock:
     clock = SiteClock(**value)
     if clock.time not in ("", "seconds", "local", "utc") or not clock.first <= clock.last:
-        raise ValueError(f"a clock from {clock.first} to {clock.last}")
+        raise ValueError(f"times of unit {clock.time!r} from {clock.first} to {clock.last}")
     return clock
 
 
 def _read_differences(answer: Message) -> dict[float, int]:
     values, counts = answer.tensors["steps/differences"], answer.tensors["steps/counts"]
     if not bool((values > 0).all()):
-        raise ValueError("times that do not increase")
+        raise ValueError("differences between times that are not above 0")
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
@@ -320,9 +321,11 @@ def _read_joined(answer: Message, *, name: str, steps: int) -> _Joined:
     states, asked = answer.tensors["states"].numpy(), answer.fields
     measurements, size = int(asked["measurements"]), states.shape[1]
     if states.shape != (steps, size) or not 1 <= size <= measurements <= MOST_MEASUREMENTS:
-        raise ValueError(f"states of shape {list(states.shape)} of {measurements} measurements")
+        raise ValueError(
+            f"states {list(states.shape)} for {steps} steps and {measurements} measurements"
+        )
     if states.dtype != np.float64 or not np.isfinite(states).all():
-        raise ValueError("states that are not finite numbers of float64")
+        raise ValueError("states that are not finite float64 numbers")
     times = asked["time_range"]
     return _Joined(
         client=known_to_server(
@@ -348,6 +351,6 @@ def _read_estimates(answer: Message, *, shape: tuple[int, int]) -> tuple[str, Es
     augmented, sums = answer.tensors["augmented"].numpy(), answer.tensors["sums"]
     receipt = answer.fields["receipt"]
     if augmented.shape != shape or augmented.dtype != np.float64 or not is_receipt(receipt):
-        raise ValueError(f"augmented states of shape {list(augmented.shape)}")
+        raise ValueError(f"augmented states {list(augmented.shape)} instead of {list(shape)}")
     loss, size, change = sums.tolist()
     return receipt, Estimates(augmented=augmented, loss=loss, size=size, change=change)

@@ -225,11 +225,11 @@ class JoinedClient:
         receipt, gradients = request.fields["receipt"], request.tensors.get("gradients")
         shape = (end - begin, self.states.shape[1])
         if not 1 <= begin < end <= len(self.states) or not is_receipt(receipt):
-            raise ValueError(f"steps {begin} to {end}")
+            raise ValueError(f"steps {begin} to {end} of {len(self.states)}")
         if gradients is not None and (
             tuple(gradients.shape) != shape or gradients.dtype != torch.float64
         ):
-            raise ValueError(f"gradients {list(gradients.shape)} of {gradients.dtype}")
+            raise ValueError(f"gradients {list(gradients.shape)} instead of {list(shape)}")
         side = ClientEpochs(
             client=self.client,
             states=self.states,

@@ -71,7 +71,8 @@ def delete_site(folder: Path, name: str) -> Deletion:
     if is_running(status):
         raise FederationError(
             f"the server of {folder} is running and uses the data of {name}",
-            help="stop it with Ctrl-C first; a run continues when it is started again",
+            help="stop the server with Ctrl-C, and run this command again; afterwards `fedkg "
+            f"server run {folder} --without {name}` trains without the site",
         )
     dismiss_site(folder, name)
     deleted = ["its key"]

@@ -212,7 +212,8 @@ def check_beside(work: Work) -> None:
     beside = work.algorithm.beside
     if beside is not None and getattr(beside.start, "common", None) != work.algorithm.start:
         raise JobError(
-            "the start of the model that each site keeps must contain that of the common model",
+            "`beside.start`, which starts the model that each site keeps, must contain `start` of "
+            "the algorithm, which starts the common model: sites receive nothing else",
             expected=f"common={work.algorithm.start!r}",
         )
 

@@ -143,7 +143,7 @@ def create_federation(
 
     host, _ = split_address(address)
     if folder.exists():
-        raise UsageError(f"{folder} exists already", help="choose another folder")
+        raise UsageError(f"{folder} exists already", help="choose another folder with -o")
     for name in sites:
         check_site_name(name)
     plan = _plan(job, sites, trust_code)
@@ -152,7 +152,7 @@ def create_federation(
         raise UsageError(
             "a federation needs at least two sites with different names",
             received=", ".join(names) or "no names",
-            help="--sites graz,linz,wien",
+            help="name the sites: --sites graz,linz,wien",
         )
     for name in names:
         check_site_name(name)
@@ -233,7 +233,9 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
     others = [site for site, known in federation.sites.items() if known == text and site != name]
     if others:
         raise FederationError(
-            f"{key} is the key of site {others[0]}", help="each site creates its own with `join`"
+            f"{key} is the key of site {others[0]}, and not of {name}",
+            help=f"ask the operator of {name} for the file keys/{name}.pub, which `fedkg site "
+            "join` creates in the folder of the site",
         )
     return _change_key(folder, federation, name, text)
 
@@ -357,7 +359,8 @@ def verify_invitation(folder: Path, fingerprint: str = "") -> str:
             "the invitation is not signed by the key that you expect",
             expected=fingerprint,
             received=found,
-            help="do not join; ask the operator of the server, over another channel",
+            help="do not join; ask the operator of the server for the right fingerprint, over "
+            "another channel, such as the telephone",
         )
     verify_folder(folder, [key])
     return found
@@ -392,6 +395,8 @@ def load_federation(folder: Path) -> Federation:
             f"{folder / FEDERATION} does not describe a federation",
             expected="name, address and sites",
             received=f"{type(error).__name__}: {error}",
+            help="restore it from a copy, or create the federation again: fedkg federation init "
+            "JOB.yaml -o FEDERATION",
         ) from error
     return found
 
@@ -412,6 +417,8 @@ def load_site(folder: Path) -> Site:
             f"{folder / SITE} does not describe a site",
             expected="name and sites_file",
             received=f"{type(error).__name__}: {error}",
+            help="restore it from a copy, or join again: fedkg site join INVITATION.zip --sites "
+            "SITES.yaml",
         ) from error
 
 
@@ -425,7 +432,7 @@ def split_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
         raise UsageError(
-            "the address of a server is a host and a port",
+            "the address of a server must be a host and a port",
             expected="HOST:PORT, such as fed.example.org:9092",
             received=address,
         )
@@ -451,7 +458,7 @@ def _require_site(federation: Federation, name: str) -> None:
     if name not in federation.sites:
         raise UsageError(
             f"the federation {federation.name} has no site {name}",
-            expected=", ".join(federation.sites),
+            expected=f"one of {', '.join(federation.sites)}",
         )
 
 
@@ -459,8 +466,8 @@ def check_site_name(name: str) -> None:
     """Raise UsageError if a name is not that of a folder and a file."""
     if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise UsageError(
-            "the name of a site is not usable as the name of a file",
-            expected="letters, digits, - and _; at most 64",
+            "fedkg names files after a site, and this name is not usable for a file",
+            expected="at most 64 letters, digits, - and _",
             received=name,
         )
 
@@ -528,13 +535,14 @@ def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
     for file in files:
         if not file.is_file():
             raise JobError(
-                f"the job imports {file}: the file {file.name} does not exist",
-                help="paths are relative to the job file",
+                f"{file} does not exist, and the job imports it",
+                help="correct the field `path`; paths are relative to the job file",
             )
         if not file.stem.replace("_", "").isalnum():
             raise JobError(
-                f"the job imports {file.name}, which is not usable in an invitation",
-                expected="letters, digits and _ before .py",
+                f"an invitation cannot contain the Python file {file.name}, which the job imports",
+                expected="a name of letters, digits and _ before .py",
+                help="rename the file, also in the job",
             )
     return files
 
@@ -554,6 +562,7 @@ def _plan_discovery(job: Path, sites: Sequence[str]) -> _Plan:
             f"{job}: `clients` and --sites differ",
             expected=", ".join(names),
             received=", ".join(sites),
+            help="leave out --sites, or name the same sites",
         )
     return _Plan(name=found.name, sites=names, pack=compile_causes(found))
 
@@ -607,7 +616,8 @@ def _describe_job(job: Path) -> dict[str, Any]:
         for place, site in document["sites"].items():
             if site and (site.get("knowledge") or site.get("trust") is not None):
                 raise JobError(
-                    f"{job}: sites.{place}: knowledge and trust stay at the site",
+                    f"{job}: sites.{place}: `knowledge` and `trust` cannot be in a job that sites "
+                    "receive",
                     help="move them to `settings` in the sites file of the site, and set "
                     "`model: {inject: true}` in the job",
                 )
@@ -687,7 +697,9 @@ def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
                 )
             ):
                 raise FederationError(
-                    f"{invitation} is not an invitation", expected="a few plain files"
+                    f"{invitation} is not an invitation",
+                    expected=f"at most {MOST_INVITATION_FILES} files, without folders",
+                    help="ask the operator of the server for the file invitations/NAME.zip",
                 )
             archive.extractall(folder)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
@@ -711,7 +723,7 @@ def report_full_disk(folder: Path) -> Iterator[None]:
 
 def _full_disk(folder: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"cannot write into {folder}",
+        f"cannot write to the folder {folder}",
         received=error.strerror or str(error),
         help="free space on its disk, or choose a folder that you may write to",
     )
@@ -821,7 +833,11 @@ def _read_public_key(path: Path) -> str:
     try:
         key = serialization.load_pem_public_key(read_file(path))
     except OSError as error:
-        raise UsageError(f"cannot read the key {path}", received=str(error)) from error
+        raise UsageError(
+            f"cannot read the key {path}",
+            received=error.strerror or str(error),
+            help="check the path; the operator of the site sends this file (keys/NAME.pub)",
+        ) from error
     except ValueError as error:
         raise _wrong_key(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
@@ -832,7 +848,8 @@ def _read_public_key(path: Path) -> str:
 def _wrong_key(path: Path) -> FederationError:
     return FederationError(
         f"{path} is not the public key of a site",
-        expected="the file SITE/keys/NAME.pub that `fedkg site join` created",
+        expected="the file keys/NAME.pub that `fedkg site join` created in the folder of the site",
+        help="ask the operator of the site for this file",
     )
 
 
@@ -858,7 +875,15 @@ def read_json(path: Path, command: str) -> dict[str, Any]:
             help=f"{command} creates it",
         ) from error
     except (FedkgError, ValueError) as error:
-        raise FederationError(f"{path} is not JSON", received=str(error)) from error
+        raise FederationError(
+            f"{path} is not JSON",
+            received=str(error),
+            help=f"restore it from a copy; {command} creates it",
+        ) from error
     if not isinstance(found, dict):
-        raise FederationError(f"{path} is not a JSON object")
+        raise FederationError(
+            f"{path} must contain a JSON object",
+            expected="{...}",
+            help=f"restore it from a copy; {command} creates it",
+        )
     return found

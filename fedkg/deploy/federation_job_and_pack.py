@@ -94,7 +94,8 @@ class JobFiles:
             return RoundContract.model_validate(self.document.get("federation") or {})
         except ValidationError as error:
             raise JobError(
-                f"{self.folder / JOB}: `federation` is wrong",
+                f"{self.folder / JOB}: "
+                f"`{'.'.join(['federation', *map(str, error.errors()[0]['loc'])])}` is wrong",
                 received=format_field_errors(error.errors()),
             ) from error
 
@@ -156,7 +157,8 @@ class JobFiles:
         data = {**self.document.get("data", {}), "sites_file": str(sites_file)}
         if data.get("set") not in (None, TABLE_SET):
             raise _pooled(
-                f"`data.set: {data['set']}` is one data set", "`data.set: table`, or leave it out"
+                f"`data.set: {data['set']}` is one data set for all sites",
+                "set `data.set: table`, or leave it out",
             )
         data.pop("path", None)
         document = {
@@ -178,7 +180,8 @@ class JobFiles:
         for file in list_files(job):
             if (self.folder / file).resolve() not in known:
                 raise JobError(
-                    f"{self.folder / JOB} imports {file}, which the invitation does not contain",
+                    f"{self.folder / JOB} imports {file}, which the signed invitation does not "
+                    "contain",
                     help="do not take part, and ask the operator of the server",
                 )
 
@@ -220,22 +223,25 @@ def _find_pooled_measurements(job: CausesJob) -> Iterator[tuple[str, str]]:
     if mode == "sequential":
         yield (
             f"`learning.mode: {mode}` exchanges a message for every step of every epoch",
-            "`mode: batch`, with one message each way in an epoch",
+            "use `mode: batch`, with one message each way in an epoch",
         )
     if mode == "closed_form":
         yield (
             f"`learning.mode: {mode}` multiplies measurements of a site by states of the others",
-            "`mode: batch`, which comes to rest at the same point",
+            "use `mode: batch`, which converges to the same point",
         )
     if job.correlation:
         yield (
             f"`correlation: {job.correlation:g}` compares measurements of different sites",
-            "`correlation: 0`: each site chooses its measurements by `clients`",
+            "set `correlation: 0`, and name the measurements of each site in `clients`",
         )
     if job.precedence:
-        yield ("`precedence: true` compares measurements of different sites", "`precedence: false`")
+        yield (
+            "`precedence: true` compares measurements of different sites",
+            "set `precedence: false`",
+        )
     if job.centralised:
-        yield "`centralised: true` pools the measurements of all sites", "`centralised: false`"
+        yield "`centralised: true` pools the measurements of all sites", "set `centralised: false`"
     if any(job.federation.choices().values()):
         yield (
             "a causal discovery needs the states of all sites in every epoch",
@@ -244,7 +250,9 @@ def _find_pooled_measurements(job: CausesJob) -> Iterator[tuple[str, str]]:
 
 
 def _pooled(reason: str, instead: str) -> JobError:
-    return JobError(f"a federation of sites that keep their rows: {reason}", help=instead)
+    return JobError(
+        f"sites keep their rows in a federation, so it cannot run this job: {reason}", help=instead
+    )
 
 
 def _find_pooled_rows(
@@ -259,7 +267,7 @@ def _find_pooled_rows(
     if job.privacy is not None and not has_system_noise(job):
         yield (
             "the noise of `privacy` follows from the seed of the job, which all sites know",
-            "`privacy.randomness: system`: noise of the operating system",
+            "set `privacy.randomness: system`, which takes noise from the operating system",
         )
     if job.privacy is not None and job.privacy.mined is not None:
         yield "`privacy.mined` mines in rows of the server", "leave out `privacy.mined`"
@@ -296,22 +304,22 @@ def _find_pooled_rows(
         if own.scoring.at == "sites" and (own.data.server_table is None or own.data.set):
             yield (
                 "`scoring.at: sites` shows all sites the probe, and rows of sites are not public",
-                "`data.server_table`, a public table, or `scoring.at: server`",
+                "name a public table in `data.server_table`, or set `scoring.at: server`",
             )
         if section.exchange == "data":
             yield (
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
-                "an algorithm that exchanges models, such as `fedavg`",
+                "use an algorithm that exchanges models, such as `fedavg`",
             )
         if own.model.inject is not None and own.model.inject.trust == "cross_validate":
             yield (
                 "`model.inject.trust: cross_validate` trains on the rows of all sites",
-                "a number from 0 to 1, or `trust: cross_validate` in the sites file of a site",
+                "set a number from 0 to 1, or `trust: cross_validate` in the sites file of a site",
             )
         if own.model.inject is not None and own.model.inject.policy == "drop":
             yield (
                 "`model.inject.policy: drop` changes numbers of rows that the server knows already",
-                "`policy: repair`",
+                "set `policy: repair`",
             )
         grouping = section.grouping
         personal = section.exchange == "none" or any(
@@ -327,5 +335,5 @@ def _find_pooled_rows(
         if personal and isinstance(own.evaluation.threshold, str) and not config.baseline:
             yield (
                 "`evaluation.threshold: server` needs the models of single sites at the server",
-                "a number",
+                "set a number",
             )

@@ -82,8 +82,8 @@ class Message:
             if header["version"] != VERSION:
                 raise FederationError(
                     f"{sender} sent a message of another version",
-                    expected=str(VERSION),
-                    received=str(header["version"]),
+                    expected=f"format {VERSION}",
+                    received=f"format {header['version']}",
                     help="install the same version of fedkg at the server and at all sites",
                 )
             return cls(
@@ -96,6 +96,8 @@ class Message:
             raise FederationError(
                 f"{sender} sent something that is not a message of fedkg",
                 received=f"{len(data)} bytes, {type(error).__name__}: {error}",
+                help="install the same version of fedkg at the server and at all sites; if that "
+                "does not help, see which other program uses the address of the server",
             ) from error
 
 
@@ -114,12 +116,12 @@ def request_digest(request: bytes) -> str:
 
 
 def _reject_constant(text: str) -> None:
-    raise ValueError(f"{text} is not a number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _read_round(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MOST_ROUNDS:
-        raise ValueError(f"{str(value)[:20]} is not the number of a round")
+        raise ValueError(f"{str(value)[:20]} is not the number of a round, 0 to {MOST_ROUNDS}")
     return value
 
 

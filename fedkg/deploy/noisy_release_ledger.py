@@ -44,7 +44,8 @@ class NoisyReleases:
                 "the privacy budget of this site is spent",
                 expected=f"rounds 1 to {self.rounds}",
                 received=f"round {request.round}",
-                help="the job of this site plans no such round; ask the operator of the server",
+                help="ask the operator of the server: it asks for a round that the job does not "
+                "plan",
             )
         path = self.folder / LEDGER
         released: dict[str, str] = parse_json(read_file(path), str(path)) if path.exists() else {}
@@ -54,9 +55,10 @@ class NoisyReleases:
             known = self._known_answer(request) if before == digest else None
             if known is None:
                 raise FederationError(
-                    f"this site has already released its update of round {request.round}",
-                    help="a second one would exceed its privacy budget: the round ends without"
-                    " this site",
+                    f"this site has already released an update of round {request.round}, and a "
+                    "second one would exceed its privacy budget",
+                    help="nothing to do: this round ends without the site, and the site takes part "
+                    "in the next one",
                 )
             return known
         self._write(LEDGER, json.dumps({**released, str(request.round): digest}).encode())

@@ -103,7 +103,11 @@ def _make_wheels(requirements: Path, own: str, target: Path) -> None:
             check=False,
         )
     except OSError as error:
-        raise FedkgError("cannot run pip", received=str(error)) from error
+        raise FedkgError(
+            "fedkg cannot run pip, which downloads the packages",
+            received=str(error),
+            help="install pip, or leave out --wheels",
+        ) from error
     if done.returncode:
         printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in printed if line.startswith("ERROR: ")]
@@ -111,8 +115,8 @@ def _make_wheels(requirements: Path, own: str, target: Path) -> None:
         raise FedkgError(
             "pip did not find all packages, and no bundle was written",
             received="; ".join(line.removeprefix("ERROR: ") for line in lines),
-            help="this needs a network, or a folder of wheels: "
-            "PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER; without --wheels nothing is downloaded",
+            help="connect to a package index, or set PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER if a "
+            "folder contains the packages; without --wheels fedkg downloads nothing",
         )
 
 
@@ -145,7 +149,8 @@ def list_packages(name: str, extras: tuple[str, ...]) -> list[str]:
         unknown = wanted[1] - set(installed.metadata.get_all("Provides-Extra") or ())
         if unknown:
             raise FedkgError(
-                f"the installed {wanted[0]} {installed.version} has no extra {min(unknown)}",
+                f"the installed {wanted[0]} {installed.version} does not define the optional "
+                f"dependencies `{min(unknown)}`",
                 help="install it again: in a clone, pip install -c constraints.txt -e '.[flower]'",
             )
         found[canonicalize_name(wanted[0])] = installed.version

@@ -208,18 +208,18 @@ def _check_summary(summary: SiteSummary) -> None:
     """Raise ValueError if numbers of a site would spoil those of all sites."""
     rows, labels, unknown = summary.rows, summary.labels, summary.unknown
     if len(rows) != len(USES) or not all(type(n) is int and 0 <= n <= MOST_ROWS for n in rows):
-        raise ValueError(f"numbers of rows {list(rows)[:8]}")
+        raise ValueError(f"{list(rows)[:8]} instead of {len(USES)} numbers of rows")
     if labels.ndim != 2 or len(labels) != len(USES) or (labels < 0).any():
-        raise ValueError(f"counts of labels of shape {list(labels.shape)}")
+        raise ValueError(f"negative counts of labels, or {list(labels.shape)} of them")
     if unknown.shape != summary.inputs.mean.shape or (unknown < 0).any():
-        raise ValueError(f"counts of unknown cells of shape {list(unknown.shape)}")
+        raise ValueError(f"negative counts of unknown cells, or {list(unknown.shape)} of them")
     for moments in (summary.inputs, summary.outputs, summary.tested):
         if moments is not None:
             every = np.stack([moments.count, moments.mean, moments.squares])
             if not np.isfinite(every).all() or (moments.count < 0).any():
-                raise ValueError("means that are not finite")
+                raise ValueError("counts, means or squares that are negative or not finite")
             if (moments.squares < 0).any():
-                raise ValueError("negative squares")
+                raise ValueError("negative sums of squares")
     if any(len(texts) > MOST_TEXTS for texts in summary.texts.values()):
         raise ValueError(f"a category with more than {MOST_TEXTS} texts")
 

@@ -77,9 +77,12 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
         wrong = [
             what
             for what, fits in (
-                ("another site", name == site.name),
-                ("another job", new.identity["job"] == first.identity["job"]),
-                ("another digest", new.identity["pack"] == digest),
+                ("another site's name", name == site.name),
+                (
+                    "a job that this site has not joined",
+                    new.identity["job"] == first.identity["job"],
+                ),
+                ("rules that the server has not announced", new.identity["pack"] == digest),
             )
             if not fits
         ]
@@ -87,7 +90,8 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
             raise FederationError(
                 f"site {site.name} rejects the new rules of the server",
                 received=f"an invitation with {', '.join(wrong)}",
-                help="ask the operator of the server",
+                help="the site keeps its rules; ask the operator of the server, over another "
+                "channel, who changed them",
             )
         shutil.rmtree(folder / RULES / digest, ignore_errors=True)
         unpacked.rename(folder / RULES / digest)
@@ -113,7 +117,8 @@ def confirm_rules(folder: Path) -> ProposedRules:
     if not waiting:
         raise UsageError(
             f"no rules wait for a confirmation at site {load_site(folder).name}",
-            help=f"the server sends them between two rounds; see `fedkg site status {folder}`",
+            help="the server sends new rules between two rounds; when they have arrived, "
+            f"`fedkg site status {folder}` shows them",
         )
     found = replace(waiting[-1], confirmed=_now())
     _save(folder, found)

@@ -269,6 +269,7 @@ def wait_for_sites(contract: RoundContract, transport: Transport, names: Sequenc
                 f"not all sites are present after {contract.start_seconds:g} s",
                 received=f"{len(names) - len(missing)} of {len(names)}; missing: "
                 + ", ".join(missing),
-                help="start them with `fedkg site run`, then the server again",
+                help="start the missing sites with `fedkg site run SITE`, and then the server "
+                "again",
             )
         time.sleep(min(START_POLL, max(0.0, end - time.monotonic())))

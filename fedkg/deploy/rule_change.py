@@ -106,7 +106,10 @@ def roll_back(folder: Path) -> RuleChange | None:
         withdraw(folder)
         return None
     if not (folder / PREVIOUS).exists():
-        raise UsageError(f"the rules of {folder} have not been changed: nothing to roll back")
+        raise UsageError(
+            f"the rules of {folder} have not been changed, so there is nothing to roll back",
+            help=f"propose new rules: fedkg server change-rules {folder} RULES.fkg",
+        )
     return _propose(folder, load(folder / PREVIOUS))
 
 
@@ -268,13 +271,17 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
     if open_ is not None and not open_.adopted:
         waiting = [name for name in federation.sites if name not in open_.confirmed]
         raise UsageError(
-            f"a change of the rules of {federation.name} waits for confirmations already",
+            f"an earlier change of the rules of {federation.name} still waits for confirmations",
             received=f"proposed {open_.proposed}, not confirmed by {', '.join(waiting)}",
-            help=f"`fedkg server change-rules {folder} --roll-back` withdraws it",
+            help="wait for these sites, or withdraw the earlier change: fedkg server change-rules "
+            f"{folder} --roll-back",
         )
     new = replace(files, pack=pack)
     if new.identity["pack"] == files.identity["pack"]:
-        raise UsageError(f"the federation {federation.name} uses these rules already")
+        raise UsageError(
+            f"the federation {federation.name} uses these rules already",
+            help="nothing to do, unless you meant another rule file",
+        )
     _require_same_model(files, new)
     with (
         report_full_disk(folder),
@@ -317,7 +324,8 @@ def _require_same_model(old: JobFiles, new: JobFiles) -> None:
             "the new rules change the output of the model",
             expected=outputs[0],
             received=outputs[1],
-            help="create a new federation",
+            help="create a new federation with these rules: fedkg federation init JOB -o "
+            "FEDERATION",
         )
 
 

@@ -48,7 +48,10 @@ def attest(folder: str | Path, key: str | Path) -> Path:
         raise JobError(f"the run in {folder} is not finished", help=f"fedkg run --resume {folder}")
     found = verify_checksums(folder)
     if found.problems:
-        raise JobError(f"{folder} cannot be attested: {found.problems[0]}")
+        raise JobError(
+            f"{folder} cannot be attested: {found.problems[0]}",
+            help="restore the run folder from a copy, or run the job again",
+        )
     envelope_type, signer_type, _ = _library()
     signer = signer_type(load_private_key(Path(key)))
     envelope = envelope_type(json.dumps(_statement(run)).encode(), PAYLOAD, {})
@@ -75,9 +78,9 @@ def verify_attestation(folder: str | Path, trusted_keys: Sequence[str | Path]) -
     broken = list(_broken_links(run, statement))
     if broken:
         raise FederationError(
-            f"{folder} differs from what was attested",
+            f"the files in {folder} are not those that were attested",
             received="; ".join(dict.fromkeys(broken)),
-            help="restore it from a copy",
+            help="get the run folder again from its owner, or restore it from a copy",
         )
     return statement
 
@@ -172,10 +175,14 @@ def _read_attestation(path: Path, trusted_keys: Sequence[str | Path]) -> Mapping
         raise FederationError(
             f"{path.parent} has no attestation",
             received=error.strerror or str(error),
-            help=f"its owner writes one: fedkg attest {path.parent} --key KEY",
+            help=f"the owner of the run writes one: fedkg attest {path.parent} --key KEY",
         ) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise FederationError(f"{path} is not an attestation", received=str(error)) from error
+        raise FederationError(
+            f"{path} is not an attestation",
+            received=str(error),
+            help=f"the owner of the run writes a new one: fedkg attest {path.parent} --key KEY",
+        ) from error
     from securesystemslib.exceptions import VerificationError
 
     try:
@@ -183,7 +190,7 @@ def _read_attestation(path: Path, trusted_keys: Sequence[str | Path]) -> Mapping
     except (VerificationError, ValueError) as error:
         raise FederationError(
             f"{path} is not signed by a trusted key, or was changed after it was signed",
-            expected=", ".join(map(str, trusted_keys)),
+            expected=f"a signature by {', '.join(map(str, trusted_keys))}",
             help="ask the owner of the run for the public key, over another channel",
         ) from error
     return dict(statement)

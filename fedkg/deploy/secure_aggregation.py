@@ -104,10 +104,12 @@ def check_threshold(threshold: int, cohort: int) -> None:
     """Raises JobError if a threshold of so many sites protects nothing or cannot be reached."""
     if not (2 <= threshold <= cohort and 2 * threshold > cohort):
         raise JobError(
-            "the threshold of secure aggregation does not fit the sites of a round",
-            expected=f"{max(2, cohort // 2 + 1)} to {cohort}: more than half of the sites",
-            received=f"{threshold} of {cohort}",
-            help="with fewer, a server could ask two groups of sites and learn single updates",
+            "the threshold of secure aggregation, the sites that must answer, does not fit the "
+            "round",
+            expected=f"more than half of the {cohort} sites, at least 2, and at most {cohort}",
+            received=str(threshold),
+            help="let more sites take part in each round; with a lower threshold, a server could "
+            "ask two groups of sites and learn single updates",
         )
 
 
@@ -230,11 +232,11 @@ class SecureSite:
             if stage == KEYS and session != self._session.id:
                 self._session = _Session(id=session)
             if session != self._session.id:
-                raise self._refuse("it belongs to another round")
+                raise self._refuse("a request of another round")
             digest = hashlib.sha256(request.to_bytes()).hexdigest()
             asked, answer = self._session.answers.get(stage, (digest, None))
             if asked != digest:
-                raise self._refuse("it differs from an earlier one of the same round")
+                raise self._refuse("a second, different request in one round")
             if answer is None:
                 step = {
                     KEYS: self._make_keys,
@@ -263,9 +265,9 @@ class SecureSite:
         keys, threshold = dict(request.fields["keys"]), int(request.fields["threshold"])
         check_threshold(threshold, len(keys))
         if keys.get(self.name) != [_public_text(found.cipher), _public_text(found.pair)]:
-            raise self._refuse("it contains other keys of this site")
+            raise self._refuse("other keys than this site has sent")
         if len({text for pair in keys.values() for text in pair}) < 2 * len(keys):
-            raise self._refuse("a key occurs twice")
+            raise self._refuse("the same key for two sites")
         found.keys, found.threshold = keys, threshold
         order = sorted(keys)
         own = library.create_shares(found.seed, threshold, len(order))
@@ -281,23 +283,26 @@ class SecureSite:
         found, library = self._session, _library()
         texts = dict(request.fields["shares"])
         if not (len(texts) >= found.threshold > 0 and texts.keys() <= found.keys.keys()):
-            raise self._refuse(f"it has shares of {len(texts)} sites")
+            raise self._refuse(f"shares of {len(texts)} sites, which are too few or unknown")
         if self.name not in texts:
-            raise self._refuse("it has no share of this site")
+            raise self._refuse("shares without that of this site")
         for site, text in texts.items():
             key = library.generate_shared_key(found.cipher, _public_key(found.keys[site][0]))
             share = json.loads(library.decrypt(key, text.encode()))
             if (share["from"], share["to"]) != (site, self.name):
-                raise self._refuse(f"the share of {site} is for another site")
+                raise self._refuse(f"a share from {site} for another site")
             found.shares[site] = str(share["own"]), str(share["pair"])
         weight, limit = float(request.fields["weight"]), float(request.fields["limit"])
         if not (0 < weight <= 1 and 0 < limit < float("inf")):
-            raise self._refuse(f"weight {weight}, limit {limit}")
+            raise self._refuse(f"weight {weight} and limit {limit}, which are out of range")
         update = self._compute_update(replace(request, fields=dict(request.fields["request"])))
         flat = torch.cat([update[name].detach().double().flatten() for name in sorted(update)])
         numbers = flat.numpy()
         if not np.isfinite(numbers).all():
-            raise FederationError(f"the update of {self.name} is not finite")
+            raise FederationError(
+                f"the update of site {self.name} contains a number that is not finite",
+                help="lower the learning rate, or see the data of this site",
+            )
         masked = _quantise(numbers * weight, limit, _levels(len(found.keys)))
         masked += _mask(found.seed, len(masked))
         for site in found.shares:
@@ -309,9 +314,9 @@ class SecureSite:
     def _reveal_shares(self, request: Message) -> tuple[dict[str, Any], Params]:
         found, sites = self._session, set(request.fields["sites"])
         if UPDATE not in found.answers:
-            raise self._refuse("this site has sent no update")
+            raise self._refuse("a request for shares before this site has sent an update")
         if not (len(sites) >= found.threshold and sites <= found.shares.keys()):
-            raise self._refuse(f"it names {len(sites)} sites")
+            raise self._refuse(f"the names of {len(sites)} sites, which are too few or unknown")
         return {
             "own": {site: found.shares[site][0] for site in sorted(sites)},
             "pair": {site: found.shares[site][1] for site in sorted(found.shares.keys() - sites)},
@@ -319,7 +324,10 @@ class SecureSite:
 
     def _refuse(self, reason: str) -> FederationError:
         return FederationError(
-            f"site {self.name} does not answer the server's request", received=reason
+            f"site {self.name} rejects a request of the server for secure aggregation",
+            received=reason,
+            help="this round ends without the site; if all rounds do, ask the operator of the "
+            "server",
         )
 
 
@@ -473,7 +481,7 @@ def _read_keys(message: Message) -> tuple[str, str]:
 def _read_texts(value: Any, sites: Collection[str]) -> dict[str, str]:
     """A text for each of these sites. `Any`: JSON."""
     if not isinstance(value, dict) or set(value) != set(sites):
-        raise ValueError("it is not about the sites of the round")
+        raise ValueError("a list of other sites than those of the round")
     return {site: str(text) for site, text in value.items()}
 
 
@@ -507,7 +515,7 @@ def _library() -> _Library:
         try:
             return symmetric_encryption.decrypt(key, text)
         except InvalidToken as error:
-            raise ValueError("a share was not encrypted for this site") from error
+            raise ValueError("a share that was not encrypted for this site") from error
 
     return _Library(
         create_shares=shamir.create_shares,

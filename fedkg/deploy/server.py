@@ -255,7 +255,8 @@ def find_next_round(run: RunFolder, prepared: PreparedSites) -> tuple[TrialConfi
             "the new rules change the parameters of the model",
             expected=str(shapes[0]),
             received=str(shapes[1]),
-            help="create a new federation",
+            help="create a new federation with these rules: fedkg federation init JOB -o "
+            "FEDERATION",
         )
     return config, saved.round + 1
 
@@ -298,7 +299,7 @@ def read_site_names(
     left = tuple(name for name in names if name not in without)
     if unknown or not left:
         raise UsageError(
-            "a training without sites needs the names of some sites of the federation",
+            "--without must name sites of the federation, and leave at least one",
             expected=f"some of {', '.join(names)}",
             received=", ".join(without),
         )
@@ -649,7 +650,7 @@ def _forecast_numbers(tensors: Mapping[str, Tensor]) -> list[list[float]]:
     """Figures [4, 3] of forecasts by kind of model."""
     numbers = tensors["forecasts"]
     if numbers.shape != (4, 3):
-        raise ValueError(f"forecasts of shape {list(numbers.shape)}")
+        raise ValueError(f"figures of forecasts {list(numbers.shape)} instead of [4, 3]")
     found: list[list[float]] = numbers.tolist()
     return found
 

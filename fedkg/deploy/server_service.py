@@ -213,8 +213,9 @@ def run_federation(
         raise FederationError(
             f"{', '.join(gone)} left the federation, and no run can start or continue with "
             f"{'it' if len(gone) == 1 else 'them'}",
-            help=f"`fedkg server run {folder} --without {','.join([*without, *gone])}` trains "
-            "without from the first round on; or invite and admit the site again",
+            help="to train with the other sites: fedkg server run "
+            f"{folder} --without {','.join([*without, *gone])}; or invite the site again (`fedkg "
+            "federation invite`) and admit it",
         )
     from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
 
@@ -239,8 +240,9 @@ def run_federation(
             grid = link.connect(START_S)
             if grid is None:
                 raise FederationError(
-                    "the SuperLink, the server process of Flower, does not answer",
-                    help=f"see {folder / LOGS / 'superlink.log'}",
+                    "the SuperLink (Flower's server process) does not answer",
+                    help=f"{folder / LOGS / 'superlink.log'} shows why; correct the cause, and "
+                    "start the server again",
                 )
             on_note(f"{federation.name} listens on {federation.address}")
             admitted = AdmittedKeys(folder, link.admit, federation.node_keys())
@@ -305,7 +307,9 @@ def read_status(folder: Path) -> ServerStatus:
             found = ServerStatus(**{**document, "sites": found.sites | sites})
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise FederationError(
-                f"{folder / STATUS} is damaged", help="delete it: it only holds figures"
+                f"{folder / STATUS} is damaged",
+                help="delete it: it only contains what `fedkg server status` shows, and which "
+                "sites have left",
             ) from error
     for name, key in federation.sites.items():
         site = found.sites[name]
@@ -376,8 +380,8 @@ def _wait_for_sites(
             raise FederationError(
                 f"not all sites came within {seconds:g} s",
                 received=f"missing: {text}",
-                help=f"`fedkg federation admit {folder} NAME KEY.pub` admits a site, which its "
-                "operator starts with `fedkg site run SITE`; `fedkg site status SITE` says there "
-                "what is wrong",
+                help="admit each site with `fedkg federation admit "
+                f"{folder} NAME KEY.pub`; its operator starts it with `fedkg site run SITE`, and "
+                "sees with `fedkg site status SITE` what is wrong",
             )
         time.sleep(PRESENCE_S)

@@ -65,10 +65,14 @@ def create_key(folder: str | Path, name: str = "signing") -> Path:
         private.with_suffix(".pub").write_bytes(public_pem(key.public_key()))
     except FileExistsError as error:
         raise UsageError(
-            f"{private} exists already", help="use this key, or choose another folder"
+            f"{private} exists already", help="use this key, or choose another file"
         ) from error
     except OSError as error:
-        raise UsageError(f"cannot write {private}", received=error.strerror or "") from error
+        raise UsageError(
+            f"cannot write the key {private}",
+            received=error.strerror or "",
+            help="choose a folder that you may write to",
+        ) from error
     return private
 
 
@@ -136,13 +140,16 @@ def verify_folder(
     if signer not in names:
         raise FederationError(
             f"{folder} is not signed by a trusted key",
-            expected=", ".join(f"{name[:16]} ({path})" for name, path in names.items()),
-            received=signer[:16],
+            expected="a signature by the key "
+            + " or ".join(f"{name[:16]} ({path})" for name, path in names.items()),
+            received=f"a signature by the key {signer[:16]}",
             help="ask whoever signed it for the public key, over another channel",
         )
     try:
         if left_out - {SIGNATURE, *without}:
-            raise ValueError(f"it leaves out {', '.join(sorted(left_out - {SIGNATURE}))}")
+            raise ValueError(
+                f"the signature leaves out {', '.join(sorted(left_out - {SIGNATURE}))}"
+            )
         config = verifying.Config().use_elliptic_key_verifier(public_key=names[signer])
         config.set_hashing_config(hashing).verify(folder, signature)
     except InvalidSignature as error:
@@ -154,7 +161,7 @@ def verify_folder(
         raise FederationError(
             f"{folder} differs from what was signed",
             received="; ".join(_list_differences(folder, hashing, signed)) or str(error),
-            help="get it again from whoever signed it",
+            help="get it again from whoever signed it, or sign it again if you changed it",
         ) from error
     return Signature(key=names[signer], files=tuple(sorted(signed)))
 
@@ -207,14 +214,18 @@ def _read_key(path: Path, kind: str) -> bytes:
         raise UsageError(
             f"cannot read the {kind} key {path}",
             received=error.strerror or str(error),
-            help="`fedkg sign PATH --key KEY --new-key` creates one",
+            help="check the path; `fedkg sign PATH --key KEY --new-key` creates a key"
+            if kind == "private"
+            else "check the path; whoever signed with this key has the file",
         ) from error
 
 
 def _not_a_key(path: Path, kind: str) -> UsageError:
     ending = ".key" if kind == "private" else ".pub"
     return UsageError(
-        f"{path} is not a {kind} key", expected=f"a {kind} key that fedkg wrote (NAME{ending})"
+        f"{path} is not a {kind} key",
+        expected=f"a {kind} key that fedkg wrote (NAME{ending})",
+        help="check the path; `fedkg sign PATH --key KEY --new-key` creates a pair of keys",
     )
 
 
@@ -267,7 +278,7 @@ def _hashing(folder: Path, without: Collection[str]) -> Hashing:
     except ModuleNotFoundError as error:
         raise MissingExtra("signing", "flower") from error
     if not folder.exists():
-        raise UsageError(f"there is no file or folder {folder}")
+        raise UsageError(f"there is no file or folder {folder}", help="check the path")
     return hashing.Config().set_ignored_paths(paths=[SIGNATURE, *without], ignore_git_paths=False)
 
 
@@ -291,7 +302,11 @@ def _read_signature(signature: Path, folder: Path) -> tuple[str, dict[str, str],
             help=f"the operator of the server signs it: fedkg sign {folder} --key KEY",
         ) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise FederationError(f"{signature} is not a signature", received=str(error)) from error
+        raise FederationError(
+            f"{signature} is not a signature of fedkg",
+            received=str(error),
+            help=f"get {folder} and its signature again from whoever signed it",
+        ) from error
 
 
 def _list_differences(folder: Path, hashing: Hashing, signed: Mapping[str, str]) -> list[str]:

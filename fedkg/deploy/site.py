@@ -132,6 +132,7 @@ class SiteAnswers:
                 f"site {self.name} received a request of an unknown kind",
                 expected=", ".join(answers),
                 received=message.kind,
+                help="install the same version of fedkg at the server and at all sites",
             )
         try:
             answer = answers[message.kind](message)
@@ -182,8 +183,8 @@ class SiteAnswers:
         if changed is not None:
             raise FederationError(
                 f"site {self.name}: {changed} has changed since the run started",
-                help=f"restore it; or give up the run: delete {path.parent}, and start a new run "
-                "at the server",
+                help=f"restore this file; or give up the run: delete {path.parent} here, and start "
+                "a new run at the server",
             )
 
     @cached_property
@@ -455,9 +456,10 @@ class JoinedSite:
     def _config(self, name: str) -> TrialConfig:
         if name not in self._configs:
             raise FederationError(
-                f"site {self._site.name} received a request for an unknown trial",
+                f"site {self._site.name} received a request for a trial that is not in its job",
                 expected=", ".join(self._configs),
                 received=name,
+                help="the server and the site need the same job and version of fedkg",
             )
         return self._configs[name]
 
@@ -561,6 +563,6 @@ def require_equal(
                 received=value,
                 help="install the same version of fedkg"
                 if what == "fedkg"
-                else f"the operator of the server sends a new invitation; move {folder} away, and "
-                "join with it",
+                else f"ask the operator of the server for a new invitation, move {folder} away, "
+                "and join with the invitation",
             )

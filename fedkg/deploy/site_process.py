@@ -61,8 +61,8 @@ def listen(socket: Path) -> Iterator[Listener]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise FederationError(
-                f"another process already serves this site on {socket}",
-                help="stop it first: only one process may use the state of a site",
+                f"another `fedkg site run` already serves this site ({socket})",
+                help="stop that process first: only one process may use the state of a site",
             ) from error
         socket.unlink(missing_ok=True)
         mask = os.umask(0o177)
@@ -120,13 +120,16 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
         with _connect(socket, seconds) as connection:
             connection.send_bytes(request)
             if not connection.poll(seconds):
-                raise FederationError(f"the site process {NO_ANSWER} within {seconds:g} s")
+                raise FederationError(
+                    f"the site process {NO_ANSWER} within {seconds:g} s",
+                    help="see the output of `fedkg site run`; if it does nothing, start it again",
+                )
             found = connection.recv_bytes(MOST_BYTES)
     except (OSError, EOFError) as error:
         raise FederationError(
             NO_PROCESS,
             received=f"{type(error).__name__}: {error}",
-            help="start it with `fedkg site run`",
+            help="start the site with `fedkg site run SITE`",
         ) from error
     if found[:1] == _ERROR:
         raise FederationError(found[1:].decode(errors="replace"))

@@ -127,7 +127,7 @@ def leave_federation(
             time.sleep(CHECK_S)
         if is_served(folder / SOCKET):
             raise FederationError(
-                f"site {site.name} still computes an answer, so nothing was deleted",
+                f"site {site.name} is still computing an answer, so nothing was deleted",
                 help="stop `fedkg site run`, then run `fedkg site leave` again",
             )
     gone = [name for name in (STATE, KEYS, INVITATION, RULES) if (folder / name).exists()]
@@ -153,7 +153,8 @@ def describe_departure(site: str) -> str:
 def _require_member(folder: Path, name: str) -> None:
     if (folder / LEFT).exists():
         raise UsageError(
-            describe_departure(name), help="to join again, ask its operator for an invitation"
+            describe_departure(name),
+            help="to join again, ask the operator of the server for an invitation",
         )
 
 

@@ -56,19 +56,20 @@ class PrivateRows:
             os.utime(path)  # a version in use is kept
         except (OSError, SafetensorError) as error:
             raise FederationError(
-                "this site does not have the private rows that the server's state refers to",
+                "this site does not have the private state (such as private layers) with which the "
+                "server continues",
                 expected=str(path),
                 received=f"{type(error).__name__}: {error}",
-                help=f"continue from one of the server's last {KEPT} rounds with this site, restore"
-                " the site's state folder from a copy, or start a new run",
+                help="restore the site's folder `state` from a copy, or start a new run; a site "
+                f"keeps its last {KEPT} states",
             ) from error
         if rows.keys() != self.first.keys() or any(
             rows[name].shape != value.shape or rows[name].dtype != value.dtype
             for name, value in self.first.items()
         ):
             raise FederationError(
-                f"the private rows in {path} belong to another algorithm",
-                help="restore the site's state folder from a copy, or start a new run",
+                f"the private state in {path} belongs to another algorithm",
+                help="restore the site's folder `state` from a copy, or start a new run",
             )
         return {name: rows[name] for name in self.first}
 

@@ -110,9 +110,9 @@ def read_activity(folder: Path) -> SiteActivity:
         document: dict[str, Any] = parse_json(read_file(path), STATUS)
         return SiteActivity(**document)
     except (TypeError, ValueError, OSError) as error:
-        raise FederationError(f"{path} is damaged", help="delete it: it only holds figures") from (
-            error
-        )
+        raise FederationError(
+            f"{path} is damaged", help="delete it: it only contains what `fedkg site status` shows"
+        ) from (error)
 
 
 class ActivityLog:

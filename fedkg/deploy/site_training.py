@@ -113,7 +113,7 @@ class SiteTraining:
         here = [place for place in range(len(names)) if place not in work.pool.elsewhere]
         if len(here) != 1:
             raise JobError(
-                "a site has the data of one client",
+                "this training runs at a site, which must have the data of exactly one client",
                 received=", ".join(names[place] for place in here) or "none",
             )
         self.name = names[here[0]]
@@ -146,9 +146,9 @@ class SiteTraining:
             return self._answer(request)
         if SECURE not in request.fields:
             raise FederationError(
-                f"the job of site {self.name} sends updates under masks alone",
-                received="a request for the update itself",
-                help="the server needs the same job",
+                f"the job of site {self.name} uses secure aggregation, which hides single updates",
+                received="a request for an update that is not hidden",
+                help="ask the operator of the server: the server and the site need the same job",
             )
         return self._secure.answer(request)
 
@@ -270,7 +270,8 @@ class SiteTraining:
         receipt = request.fields.get("receipt")
         if not is_receipt(receipt):
             raise FederationError(
-                f"the server's request does not say from which rows site {self.name} continues",
+                f"the server's request does not name the state from which site {self.name} "
+                "continues",
                 received=repr(receipt),
                 help="the server and all sites need the same job, rules and version of fedkg",
             )

@@ -143,7 +143,7 @@ class SocketTransport:
             if sum(other == site for _, other in tuple(self._waiting)) > MOST_WAITING:
                 raise FederationError(
                     f"the site process {UNANSWERED} {MOST_WAITING} earlier requests",
-                    help="see what it is doing, or start it again with `fedkg site run`",
+                    help="see the output of `fedkg site run`; if it does nothing, start it again",
                 )
             return ask(self.sites[site], down, seconds=LONGEST_SECONDS)
 

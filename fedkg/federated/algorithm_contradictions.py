@@ -104,7 +104,10 @@ def check(
     )
     if found:
         reason, instead = format_contradictions(found)
-        raise JobError(f"the algorithm {algorithm.name} contradicts itself: {reason}", help=instead)
+        raise JobError(
+            f"the options of algorithm {algorithm.name} contradict each other: {reason}",
+            help=instead,
+        )
 
 
 def _aggregate(aggregate: AggregationRule) -> Aggregates:

@@ -76,26 +76,28 @@ class Attack:
     def __post_init__(self) -> None:
         if self.kind not in ATTACKS:
             raise JobError(
-                "the attack is unknown", expected=", ".join(ATTACKS), received=str(self.kind)
+                "`kind` of an attack has an unknown value",
+                expected=", ".join(ATTACKS),
+                received=str(self.kind),
             )
         if not 0 <= self.share <= 1:
             raise JobError(
-                "the share of attackers is out of range",
+                "`share` of an attack, the share of clients that attack, is out of range",
                 expected="0 .. 1",
                 received=str(self.share),
             )
         if self.share and self.clients:
             raise JobError(
-                "an attack has both a share of the clients and names",
-                received=f"share {self.share:g}, and {', '.join(self.clients)}",
-                help="give one of them",
+                "an attack has both `share` and `clients`, and each of them chooses the attackers",
+                received=f"share {self.share:g}, and clients {', '.join(self.clients)}",
+                help="leave one of the two out",
             )
         if self.first_round < 1:
             raise JobError(
-                "the first round of an attack must be at least 1", received=str(self.first_round)
+                "`first_round` of an attack must be at least 1", received=str(self.first_round)
             )
         if self.factor is not None and not (math.isfinite(self.factor) and self.factor > 0):
-            raise JobError("the factor of an attack must be positive", received=str(self.factor))
+            raise JobError("`factor` of an attack must be above 0", received=str(self.factor))
 
     @property
     def changes(self) -> Attacks:
@@ -116,10 +118,10 @@ class Attack:
             unknown = sorted(set(self.clients) - set(names))
             if unknown:
                 raise JobError(
-                    "an attacker is not a client",
+                    "the attack names clients that do not exist",
                     expected=", ".join(names[:10]),
                     received=", ".join(unknown),
-                    help="in a job file: `simulation.attacks.sites`",
+                    help="correct the names; in a job file they are in `simulation.attacks.sites`",
                 )
             return tuple(place for place, name in enumerate(names) if name in self.clients)
         size = self.count(len(names))
@@ -157,15 +159,15 @@ class Attack:
                 last = float(max(int(one.max()) for one in problem.clients.y))
             case CoxLoss():
                 raise JobError(
-                    f"`{self.kind}` applies to labels, and the clients predict survival",
-                    help="use an attack that changes updates",
+                    f"the attack `{self.kind}` changes labels, and survival data has none",
+                    help="choose an attack that changes updates, such as `sign_flipped_update`",
                 )
             case _ if self.kind == "flipped_labels":
                 return -y
             case _:
                 raise JobError(
-                    "`constant_label` applies to classes, and the clients predict numbers",
-                    help="use `flipped_labels`, which changes the sign of standardised numbers",
+                    "the attack `constant_label` needs classes, and the clients predict numbers",
+                    help="choose `flipped_labels`, which changes the sign of standardised numbers",
                 )
         return wrong_labels(y, self.kind, last)
 
@@ -320,7 +322,8 @@ def _constant(model: Model, zero: Params, x: Tensor, level: float, chosen: Tenso
         length = sum(float(slope.double().square().sum()) for slope in slopes.values())
         if not length > 0:
             raise JobError(
-                "this model cannot answer a constant, which the attack sends",
+                "the attack sends a model with constant outputs, and this model cannot have such "
+                "outputs",
                 help="choose another attack, such as `sign_flipped_update`",
             )
         for name, slope in slopes.items():
@@ -344,7 +347,7 @@ def _most_valid(problem: Problem, models: Params) -> int:
     scorer = problem.scorer
     if scorer is None or not scorer.rows.count:
         raise JobError(
-            "the attack `rule_satisfying_model` needs rules about the model's answers",
+            "the attack `rule_satisfying_model` needs rules about outputs of the model",
             help="add rules, or choose another attack, such as `constant_model`",
         )
     scores = scorer.score(models)

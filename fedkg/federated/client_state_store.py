@@ -327,14 +327,14 @@ def opened(
     store = Store(at, row, dtype, len(places), fresh=False, lasting=True)
     if len(places) and not 0 <= int(places.min()) <= int(places.max()) < store.slots:
         raise JobError(
-            f"files are missing in {at}",
-            expected=f"{int(places.max()) + 1} rows or more",
-            received=f"{store.slots}",
+            f"files with the saved state of clients are missing in {at}",
+            expected=f"files for {int(places.max()) + 1} clients or more",
+            received=f"files for {store.slots}",
             help=RESTORE,
         )
     if (found := store.checksum(places)) != checksum:
         raise JobError(
-            f"the rows of clients in {at} are damaged",
+            f"the saved state of clients in {at} is damaged",
             expected=f"sha256 {checksum}",
             received=f"sha256 {found}",
             help=RESTORE,

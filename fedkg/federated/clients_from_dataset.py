@@ -25,15 +25,15 @@ def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float3
     if len(split.owner) != data.samples:
         received = f"a split of {len(split.owner)} samples"
         raise JobError(
-            f"the split does not fit data set {data.name}",
-            expected=f"{data.samples} samples",
+            f"the split was made for another data set than {data.name}",
+            expected=f"a split of {data.samples} samples",
             received=received,
         )
     if np.isnan(data.x).any():
         raise JobError(
-            f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models"
-            " read numbers",
-            help="standardise(data) replaces unknown inputs by the mean",
+            f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown (NaN), and"
+            " models read numbers only",
+            help="call `standardise(data)`, which replaces unknown inputs by the mean",
         )
     sites = [(name, rows) for name, rows in zip(split.sites, split.index, strict=True) if len(rows)]
     kind = torch.int64 if data.task == "classes" else dtype

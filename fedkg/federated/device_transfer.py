@@ -33,15 +33,17 @@ def device_named(name: str, field: str = "training.device") -> torch.device:
         why = (
             "torch sees no CUDA device"
             if torch.version.cuda
-            else "the torch that is installed was built for processors alone"
+            else "the installed torch supports only the CPU"
         )
         raise JobError(
-            f"{field}: there is no {name}", received=why, help="remove `device` to train on the CPU"
+            f"{field}: this computer has no device {name}",
+            received=why,
+            help="remove this field to use the CPU, or install a torch with CUDA",
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise JobError(
-            f"{field}: there is no {name}",
-            expected=f"cuda:0 .. cuda:{torch.cuda.device_count() - 1}",
+            f"{field}: this computer has no device {name}",
+            expected=f"one of cuda:0 .. cuda:{torch.cuda.device_count() - 1}",
         )
     if device.type == "cuda" and device.index is None:
         return torch.device(

@@ -34,5 +34,6 @@ def reserve(path: Path, size: int) -> None:
         raise JobError(
             f"not enough disk space for {size >> 20} MiB in {path.parent}",
             received=error.strerror or str(error),
-            help="point TMPDIR to a larger disk",
+            help="free space there, or set the environment variable TMPDIR to a folder on a larger "
+            "disk",
         ) from error

@@ -75,8 +75,8 @@ def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
     score, target = score.flatten(), target.flatten()
     if score.shape != target.shape:
         raise JobError(
-            "scores and targets differ in number",
-            received=f"{score.shape[0]} and {target.shape[0]}",
+            "there must be one score for each target",
+            received=f"{score.shape[0]} scores and {target.shape[0]} targets",
         )
     said, true = score >= threshold, target > 0.5
     return Detection(

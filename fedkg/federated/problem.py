@@ -49,18 +49,18 @@ class Clients:
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise JobError("the federation has no clients")
+            raise JobError("there are no clients", help="give at least one client with samples")
         if not len(self.names) == len(self.x) == len(self.y):
             counts = f"{len(self.names)} names, {len(self.x)} inputs, {len(self.y)} targets"
-            raise JobError("the clients' names and data differ in number", received=counts)
+            raise JobError("each client needs a name, inputs and targets", received=counts)
         if len(set(self.names)) < len(self.names):
             twice = next(name for i, name in enumerate(self.names) if name in self.names[:i])
-            raise JobError(f"two clients are called {twice}")
+            raise JobError(f"two clients are called {twice}", help="give each client its own name")
         if self.counts is not None and (
             len(self.counts) != len(self.names) or min(self.counts) < 1
         ):
             raise JobError(
-                "each client needs its number of samples, at least 1",
+                "`counts` must have the number of samples of each client, at least 1",
                 expected=f"{len(self.names)} numbers",
                 received=str(self.counts),
             )
@@ -70,15 +70,17 @@ class Clients:
             _check(name, x, y, self.names[0], self.x[0], self.y[0], elsewhere=elsewhere)
             if self.counts is not None and rows[place] not in (0, self.counts[place]):
                 raise JobError(
-                    f"client {name} must have all of its samples here, or none",
-                    expected=f"{self.counts[place]} or 0",
-                    received=str(rows[place]),
+                    f"client {name} must have all of its samples in this process, or none",
+                    expected=f"{self.counts[place]} samples, as `counts` states, or 0",
+                    received=f"{rows[place]} samples",
                 )
         for column, codes in self.keys.items():
             if tuple(len(code) for code in codes) != rows:
                 raise JobError(
-                    f"key {column} must have one code for each sample of each client",
-                    expected=str(rows),
+                    f"the category `{column}` in `keys` must have one code for each sample of each "
+                    "client",
+                    expected=f"{rows} codes",
+                    received=f"{tuple(len(code) for code in codes)} codes",
                 )
 
     @cached_property
@@ -126,19 +128,23 @@ def _check(
 ) -> None:
     if x.dim() < 2 or (x.shape[0] == 0 and not elsewhere):
         raise JobError(
-            f"client {name} has no samples",
+            f"client {name} has no samples, or its inputs have no feature dimension",
             expected="inputs [samples, features]",
             received=str(list(x.shape)),
         )
     if not x.is_floating_point():
-        raise JobError(f"inputs of client {name} are not floating point", received=str(x.dtype))
+        raise JobError(
+            f"inputs of client {name} must be floating-point numbers",
+            received=str(x.dtype),
+            help="convert them, for example with `x.float()`",
+        )
     if y.dim() < 1 or y.shape[0] != x.shape[0]:
         received = f"{x.shape[0]} inputs, targets {list(y.shape)}"
         raise JobError(f"client {name} must have one target for each input", received=received)
     for what, mine, theirs in (("inputs", x, first_x), ("targets", y, first_y)):
         if mine.shape[1:] != theirs.shape[1:] or mine.dtype != theirs.dtype:
             raise JobError(
-                f"{what} of client {name} do not fit those of client {first}",
+                f"{what} of client {name} have another shape or type than those of client {first}",
                 expected=f"[samples, {', '.join(map(str, theirs.shape[1:]))}] of {theirs.dtype}",
                 received=f"{list(mine.shape)} of {mine.dtype}",
             )
@@ -201,7 +207,7 @@ class Pool:
                 raise JobError(
                     f"the samples of {self.elsewhere[absent[0]]} are not here: they stay at its"
                     " site",
-                    help="train it at its site, see fedkg.deploy.remote_sites",
+                    help="train this client at its site, see fedkg.deploy.remote_sites",
                 )
         return self.offsets[clients]
 

@@ -382,7 +382,7 @@ def _enough(work: Work, received: _Received, number: int) -> None:
         return
     names = work.problem.clients.names
     raise TooFewClients(
-        f"round {number} has too few usable clients",
+        f"round {number} has too few usable updates",
         expected=f"at least {work.settings.min_clients}",
         received=f"{len(received.weight)} of {len(received.weight) + len(received.rejected)}",
         excluded={names[client]: why for client, why in sorted(received.rejected.items())},
@@ -428,8 +428,8 @@ def _aggregate(
             broken = [] if received.broken is None else received.broken.nonzero().flatten().tolist()
             names = [] if scorer is None else [scorer.rows.names[row] for row in broken]
             raise JobError(
-                f"round {number} of {algorithm.name}: no client's update has any weight under the "
-                "rules",
+                f"round {number} of {algorithm.name}: every client's update violates rules, so "
+                "none has any weight",
                 received=f"violated: {_listed(names)}",
                 help="loosen the rules, raise hard_tolerance or soft_tolerance, or set "
                 "on_all_invalid to skip or fedavg (in a job file: in the section `scoring`)",

@@ -36,7 +36,7 @@ class Own:
         if self.learning_rate is not None and not (
             math.isfinite(self.learning_rate) and self.learning_rate > 0
         ):
-            raise JobError("learning_rate must be positive", received=str(self.learning_rate))
+            raise JobError("`learning_rate` must be above 0", received=str(self.learning_rate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +123,22 @@ class Settings:
             if getattr(self, name) is not None:
                 _at_least_one(name, getattr(self, name))
         if self.skipped_rounds < 0:
-            raise JobError("skipped_rounds must not be negative", received=str(self.skipped_rounds))
+            raise JobError(
+                "`skipped_rounds` must not be negative", received=str(self.skipped_rounds)
+            )
         if not 0 < self.participation <= 1:
             raise JobError(
-                "participation must be a share of the clients",
+                "`participation`, the share of clients in a round, is out of range",
                 expected="0 < participation <= 1",
                 received=str(self.participation),
             )
         if (self.local_epochs is None) == (self.local_steps is None):
             received = f"local_epochs={self.local_epochs}, local_steps={self.local_steps}"
-            raise JobError("give either local_epochs or local_steps", received=received)
+            raise JobError(
+                "give either `local_epochs` or `local_steps`, and not both", received=received
+            )
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise JobError("learning_rate must be positive", received=str(self.learning_rate))
+            raise JobError("`learning_rate` must be above 0", received=str(self.learning_rate))
         kinds = {"schedule": Schedule, "executor": ExecutorName, "precision": Precision}
         for chosen, choices in (
             {name: get_args(kind) for name, kind in kinds.items()}
@@ -142,7 +146,7 @@ class Settings:
         ).items():
             if getattr(self, chosen) not in choices:
                 raise JobError(
-                    f"unknown {chosen}",
+                    f"`{chosen}` has an unknown value",
                     expected=", ".join(map(str, choices)),
                     received=repr(getattr(self, chosen)),
                 )
@@ -164,4 +168,4 @@ class Settings:
 
 def _at_least_one(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise JobError(f"{name} must be a whole number of at least 1", received=repr(value))
+        raise JobError(f"`{name}` must be a whole number of at least 1", received=repr(value))

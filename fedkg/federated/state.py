@@ -179,9 +179,9 @@ def from_tensors(
     """
     if document.get("format") != FORMAT:
         raise JobError(
-            "the saved state has another format",
-            expected=str(FORMAT),
-            received=str(document.get("format")),
+            "the saved state has another format than this version of fedkg reads",
+            expected=f"format {FORMAT}",
+            received=f"format {document.get('format')}",
             help="continue with the version of fedkg that saved it, or start a new run",
         )
     models: Params = {}
@@ -191,7 +191,7 @@ def from_tensors(
         joints |= {joint: {} for joint in document["joints"]}
         if tensors.keys() != set(document["tensors"]):
             raise JobError(
-                "the checkpoint is incomplete: it lacks tensors, or has others",
+                "the tensors of the checkpoint are not those that its description lists",
                 received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
                 help="`fedkg verify RUN` names the damaged files; restore them from a copy, or "
                 "start a new run",
@@ -211,7 +211,7 @@ def from_tensors(
                     joints[joint][key] = value
                 case _:
                     raise JobError(
-                        "the checkpoint has a tensor that this version of fedkg does not know",
+                        "the checkpoint contains a tensor that this version of fedkg does not know",
                         received=name,
                         help="continue with the version of fedkg that wrote the run, or start a "
                         "new run",
@@ -228,16 +228,18 @@ def from_tensors(
         )
     except (KeyError, TypeError, ValueError) as error:
         raise JobError(
-            "the saved state is incomplete", received=f"{type(error).__name__}: {error}"
+            "the saved state is incomplete",
+            received=f"{type(error).__name__}: {error}",
+            help="restore the checkpoint from a copy, or start a new run",
         ) from error
 
 
 def _opened(folder: Path | None, name: str, of: Mapping[str, Any], places: Tensor) -> StoredRows:
     if folder is None:
         raise JobError(
-            "the saved state keeps rows of clients in files",
+            "the saved state of the clients is in files, so their folder is needed",
             received=name,
-            help="give their folder",
+            help="give the folder of these files as `folder`",
         )
     row, dtype = tuple(of["row"]), getattr(torch, of["dtype"])
     return opened(folder, name, row, dtype, places, of["sha256"])

@@ -127,8 +127,9 @@ def train(
     _check_statistics(problem, algorithm)
     if sites is not None and algorithm.pooled:
         raise JobError(
-            f"{algorithm.name} gathers the samples of all clients in one place",
-            help="choose another algorithm: sites keep their samples",
+            f"{algorithm.name} gathers the samples of all clients in one place, and sites keep "
+            "theirs",
+            help="choose an algorithm that exchanges models, such as `fedavg`",
         )
     if sites is None and settings.secure_aggregation:
         raise JobError(
@@ -151,7 +152,8 @@ def train(
         if algorithm.budget is not None and algorithm.budget.randomness == "system":
             raise JobError(
                 "noise from the operating system would differ between the ranks",
-                help="train in one process, or simulate the privacy (`seeded`)",
+                help="train in one process, or set `randomness: seeded`, which only "
+                "simulates privacy",
             )
         state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
@@ -269,6 +271,7 @@ def _same_data(ranks: Ranks, work: Work) -> None:
             "the ranks have different data",
             expected=f"rank 0: {told[0]}",
             received=f"rank {other}: {told[other]}",
+            help="give all ranks the same job and the same files",
         )
 
 
@@ -283,12 +286,16 @@ def _chosen(work: Work, state: ServerState, crew: WorkerPool, ranks: Ranks | Non
     )
 
 
+_SAME_JOB = "continue with the job and the model that the state was saved with, or start a new run"
+
+
 def _checked(state: ServerState, fresh: ServerState) -> ServerState:
     if state.choice is not None and state.choice.executor not in EXECUTORS:
         raise JobError(
-            "the state was trained by an unknown executor",
+            "the saved state was trained by an executor that this version of fedkg does not have",
             expected=", ".join(EXECUTORS),
             received=state.choice.executor,
+            help="continue with the version of fedkg that saved the state",
         )
     parts: tuple[tuple[str, Mapping[str, ClientRows], Mapping[str, ClientRows]], ...] = (
         ("model", state.models, fresh.models),
@@ -299,23 +306,27 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
             there = mine.get(name)
             if there is None or there.shape != value.shape or there.dtype != value.dtype:
                 raise JobError(
-                    f"the state does not fit the {what}: {name}",
+                    f"the saved state does not fit the {what}: {name}",
                     expected=f"{list(value.shape)} of {value.dtype}",
                     received=(
                         "nothing" if there is None else f"{list(there.shape)} of {there.dtype}"
                     ),
+                    help=_SAME_JOB,
                 )
         extra = sorted(set(mine) - set(theirs))
         if extra:
             raise JobError(
-                f"the state does not fit the {what}", received=f"unknown: {', '.join(extra)}"
+                f"the saved state does not fit the {what}",
+                received=f"unknown: {', '.join(extra)}",
+                help=_SAME_JOB,
             )
     for joint, memory in fresh.joints.items():
         missing = sorted(set(memory) - set(state.joints.get(joint, {})))
         if missing:
             raise JobError(
-                "the state does not fit the algorithm",
-                received=f"the state has no `{missing[0]}` of the step `{joint}`",
+                "the saved state does not fit the algorithm",
+                received=f"a state without `{missing[0]}` of the step `{joint}`",
+                help=_SAME_JOB,
             )
     return _in_order(state, fresh)
 

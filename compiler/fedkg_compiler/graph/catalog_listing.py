@@ -82,7 +82,9 @@ def show_entry(name: str, *, home: Path | None = None) -> tuple[EntryInfo, tuple
         raise UsageError(
             f"no ontology is named {name!r}",
             expected=", ".join(catalog.names()),
-            help=f"did you mean `{meant}`?" if meant else "",
+            help=f"did you mean `{meant}`?"
+            if meant
+            else "`fedkg ontology list` lists the ontologies",
         )
     here = Span(file=name, line=1, column=1, end_line=1, end_column=1)
     graph, problems, _ = load_graph([(name, here)], {}, [], catalog=catalog)

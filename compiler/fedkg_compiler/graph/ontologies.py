@@ -259,7 +259,9 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FedkgError(
-            f"the catalogue of ontologies {source} cannot be read", received=str(error)
+            f"the catalogue of ontologies {source} cannot be read",
+            received=str(error),
+            help="install fedkg again",
         ) from error
     shelf = shelf_folder(home)
     return Catalog(
@@ -465,7 +467,7 @@ class Vocabulary:
                 "FKG110",
                 span,
                 message,
-                help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`",
+                help=f"{file} declares this prefix: add `prefix {prefix}: <{namespace}>`",
             )
         meant = closest_name(prefix, (*self.prefixes, *self.unused))
         if meant is not None and meant in self.unused:

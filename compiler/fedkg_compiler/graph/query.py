@@ -70,7 +70,12 @@ def select(
     except (OSError, ValueError, RuntimeError) as error:
         return [], (
             *problems,
-            report("FKG154", span, f"the graph cannot answer this pattern: {error}"),
+            report(
+                "FKG154",
+                span,
+                f"the graph cannot answer this pattern: {error}",
+                help="correct or simplify the pattern",
+            ),
         )
     return rows, tuple(problems)
 

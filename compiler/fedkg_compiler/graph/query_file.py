@@ -106,7 +106,12 @@ def select_file(
     except (OSError, ValueError, RuntimeError) as error:
         return [], (
             *problems,
-            report("FKG154", whole, f"the graph cannot answer this query: {error}"),
+            report(
+                "FKG154",
+                whole,
+                f"the graph cannot answer this query: {error}",
+                help="correct or simplify the query",
+            ),
         )
     return rows, tuple(problems)
 

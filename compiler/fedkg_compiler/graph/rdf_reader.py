@@ -756,7 +756,14 @@ def _parse(
         parser = ox.parse(text, format=_FORMATS[syntax], base_iri=_base(file), lenient=lenient)
     except ValueError as error:
         return [], (
-            [report("FKG103", point(file), f"{file} cannot be read as {_NAMES[syntax]}: {error}")],
+            [
+                report(
+                    "FKG103",
+                    point(file),
+                    f"{file} cannot be read as {_NAMES[syntax]}: {error}",
+                    help="the file may be damaged: download or save it again",
+                )
+            ],
             {},
         )
     quads: list[ox.Quad] = []
@@ -770,7 +777,9 @@ def _parse(
             break
         except MemoryError as error:  # a text of more than 16 MB, which no reader takes
             message = f"{file} cannot be read as {_NAMES[syntax]}: {error}"
-            return quads, ([report("FKG103", point(file), message)], dict(parser.prefixes))
+            advice = "split the long text, or leave it out"
+            problem = report("FKG103", point(file), message, help=advice)
+            return quads, ([problem], dict(parser.prefixes))
         except SyntaxError as error:
             place = (error.lineno or 1, error.offset or 1)
             if place == last:

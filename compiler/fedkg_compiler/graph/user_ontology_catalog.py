@@ -63,7 +63,7 @@ def add_entry(
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or name == "rules":
         raise UsageError(
             f"{name!r} cannot be the name of an ontology",
-            expected="letters, digits and _, as after `use`",
+            expected="letters, digits and _, without a digit in front; `rules` is reserved",
         )
     if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
         raise UsageError(
@@ -80,7 +80,15 @@ def add_entry(
     if document is None or any(problem.severity == "error" for problem in problems):
         return None, problems
     if not document.triples:
-        return None, (*problems, report("FKG102", point(source), f"{source} contains no triples"))
+        return None, (
+            *problems,
+            report(
+                "FKG102",
+                point(source),
+                f"{source} contains no triples",
+                help="check that this is the right file",
+            ),
+        )
     record = _record(name, taken, document, catalog)
     if not any(
         isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace)

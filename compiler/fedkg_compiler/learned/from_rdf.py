@@ -96,7 +96,8 @@ def _made(node: Node, make: Callable[[Node], Made], name: str) -> Made:
         raise FedkgError(
             f"{name}: the finding {node} cannot be read",
             received=lacking,
-            help="see the words of fkg-learned.ttl",
+            help="correct the finding; fkg-learned.ttl defines the properties and values of "
+            "findings",
         ) from error
 
 
@@ -145,7 +146,7 @@ def _number(
     unit = next(iter(properties.get(findings_vocabulary.UNIT.value, ())), None)
     direction = _text(properties, "direction") or "none"
     if direction not in ("up", "down", "none"):
-        raise ValueError(f"a direction is up, down or none, not {direction}")
+        raise ValueError(f"the direction must be up, down or none, not {direction}")
     return MinedNumber.model_validate(
         {
             "name": _needed(properties, "numberName"),

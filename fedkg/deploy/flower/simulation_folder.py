@@ -52,14 +52,16 @@ def create_simulation(job: Path, folder: Path) -> Federation:
     from fedkg.jobs.schema.job_reader import read_job
 
     if folder.exists():
-        raise UsageError(f"{folder} exists already", help="choose another folder")
+        raise UsageError(f"{folder} exists already", help="choose another folder with -o")
     found = read_job(job)
     if found.data.sites_file is None or len(found.sites) < 2:
         raise JobError(
-            f"{job}: a simulation reads the tables of a sites file",
+            f"{job}: the simulation of a federation needs a sites file with the tables of all "
+            "sites",
             expected="`data.sites_file` with at least two sites",
             received=f"{len(found.sites)} sites" if found.data.sites_file else "no sites file",
-            help="data: {sites_file: sites.yaml}; `fedkg new --sites` drafts one",
+            help="add `data: {sites_file: sites.yaml}` to the job; `fedkg new --sites` drafts a "
+            "sites file",
         )
     if found.training.secure_aggregation:
         raise JobError(

@@ -121,7 +121,7 @@ class SuperLink:
                 probe.bind((self._host, self._port))
             except OSError as error:
                 raise FederationError(
-                    f"the port {self._port} of the server is in use or not allowed",
+                    f"the server cannot use the port {self._port}",
                     received=error.strerror or str(error),
                     help="stop the program that uses it, or choose another port with "
                     "`fedkg federation init --address HOST:PORT`",
@@ -133,7 +133,7 @@ class SuperLink:
         return FederationError(
             "the SuperLink (Flower's server process) does not start",
             received=last[0],
-            help=f"see {self._log}",
+            help=f"{self._log} shows why; correct the cause, and start the server again",
         )
 
     def _close_task(self, *, completed: bool) -> None:

@@ -144,7 +144,7 @@ class FlowerTransport:
         """Use a new run of the SuperLink, which knows nothing about earlier requests."""
         if self.reconnect is None:
             raise FederationError(
-                "the SuperLink does not answer any more",
+                "the SuperLink (Flower's server process) does not answer any more",
                 received=f"{type(error).__name__}: {error}",
                 help="start the server again: the run continues after its last round",
             ) from error

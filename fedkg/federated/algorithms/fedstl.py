@@ -65,7 +65,7 @@ def fedstl(
     if inferred is None:
         if clusters > 1 or weight or cluster_epochs:
             raise JobError(
-                "FedSTL needs properties of the clients",
+                "FedSTL needs the properties that were mined from the series of the clients",
                 expected="inferred=... (or clusters: 1, weight: 0, cluster_epochs: 0)",
                 received=(
                     f"clusters: {clusters}, weight: {weight:g}, cluster_epochs: {cluster_epochs}"

@@ -79,11 +79,12 @@ def pcfedavg(
         )
     if by_rule and smooth is None:
         raise JobError(
-            "`by_rule` needs `smooth`, the Lipschitz constant of the gradients",
+            "`by_rule`, the largest step for which the theorem holds, needs `smooth`, the "
+            "Lipschitz constant of the gradients",
             expected="smooth=...",
         )
     if form not in ("two", "all"):
-        raise JobError("unknown `form`", expected="two or all", received=repr(form))
+        raise JobError("`form` has an unknown value", expected="two or all", received=repr(form))
     whole = form == "all"
     schedule = PenaltySchedule(first=penalty, growing=growing)
     return Algorithm(

@@ -281,9 +281,10 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
     low, high = int(classes.min()), int(classes.max())
     if low < 0 or high >= outputs:
         raise JobError(
-            "the class of a sample is not one of the model's classes",
-            expected=f"0 .. {outputs - 1}",
+            "the target of a sample is not a class of the model",
+            expected=f"0 .. {outputs - 1}: the model has {outputs} outputs",
             received=str(low if low < 0 else high),
+            help="correct the targets, or give the model one output for each class",
         )
 
 

@@ -32,10 +32,12 @@ class SGD:
     def __post_init__(self) -> None:
         if not 0.0 <= self.momentum < 1.0:
             raise JobError(
-                "momentum out of range", expected="0 <= momentum < 1", received=str(self.momentum)
+                "`momentum` is out of range",
+                expected="0 <= momentum < 1",
+                received=str(self.momentum),
             )
         if self.weight_decay < 0:
-            raise JobError("weight_decay must not be negative", received=str(self.weight_decay))
+            raise JobError("`weight_decay` must not be negative", received=str(self.weight_decay))
 
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `LocalUpdate.initial_memory`."""
@@ -104,12 +106,12 @@ class Adam:
         for name in ("beta1", "beta2"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise JobError(
-                    f"{name} out of range",
+                    f"`{name}` is out of range",
                     expected=f"0 <= {name} < 1",
                     received=str(getattr(self, name)),
                 )
         if not self.tau > 0:
-            raise JobError("tau must be above 0", received=str(self.tau))
+            raise JobError("`tau` must be above 0", received=str(self.tau))
 
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `LocalUpdate.initial_memory`."""
@@ -175,7 +177,7 @@ class PrivateFirst:
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:
             raise JobError(
-                "the share of steps on private layers is out of range",
+                "`share`, the share of steps that train private layers, is out of range",
                 expected="0 .. 1",
                 received=str(self.share),
             )

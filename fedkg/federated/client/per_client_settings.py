@@ -76,21 +76,23 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     if stranger is not None:
         near = nearest_name(stranger, names)
         raise JobError(
-            f"settings for an unknown client: {stranger}",
-            expected=f"such as {near}" if near else ", ".join(names[:5]),
+            f"the settings name a client that does not exist: {stranger}",
+            expected=", ".join(names[:5]),
+            help=f"did you mean `{near}`?" if near else "correct the name, or remove its settings",
         )
     from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
-        "all samples are in one place: clients do not train separately": algorithm.pooled,
-        "PC-FedAvg sets the steps of all agents together": isinstance(
+        "remove them: the algorithm trains on all samples in one place": algorithm.pooled,
+        "remove them: PC-FedAvg sets the steps of all agents together": isinstance(
             algorithm.local, AllBlockSteps | TwoVectorSteps
         ),
-        "what privacy is spent is counted for equal minibatches and epochs": (
+        "remove `batch` and `local_epochs` of single clients: the privacy budget is computed for "
+        "equal ones": (
             algorithm.budget is not None
             and any(one.batch or one.local_epochs for one in settings.own.values())
         ),
-        "local_steps gives all clients as many steps: leave local_epochs out": (
+        "remove `local_epochs` of single clients: `local_steps` applies to all clients": (
             settings.local_steps is not None
             and any(one.local_epochs for one in settings.own.values())
         ),
@@ -98,7 +100,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     for why, there in against.items():
         if there:
             raise JobError(
-                "clients cannot have individual settings here",
+                "these clients cannot have individual settings in this training",
                 received=", ".join(settings.own),
                 help=why,
             )

@@ -38,8 +38,7 @@ class Proximal:
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise JobError(
-                "the strength of the proximal term must not be negative",
-                received=str(self.strength),
+                "`strength` of the proximal term must not be negative", received=str(self.strength)
             )
 
     @property

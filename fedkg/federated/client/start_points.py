@@ -69,8 +69,9 @@ class PrivateLayers(StartRule):
         own = match_parameters(self.private, models)
         if len(own) == len(models):
             raise JobError(
-                "all parameters of the model are private: nothing is left to share",
+                "all parameters of the model are private, so clients would share nothing",
                 received=", ".join(self.private),
+                help="list fewer private layers",
             )
         return self.common.initial_memory(models, population) | _copies(
             {name: models[name] for name in own}, population, "start"
@@ -172,7 +173,7 @@ class BestModel(StartRule):
     def __post_init__(self) -> None:
         if self.models < 1:
             raise JobError(
-                "the server needs at least one model",
+                "`models`, the number of models at the server, is too small",
                 expected="at least 1",
                 received=str(self.models),
             )

@@ -44,7 +44,8 @@ class BinaryCrossEntropy:
     def __post_init__(self) -> None:
         if not self.pos_weight > 0:
             raise JobError(
-                "the weight of positive samples must be above 0", received=str(self.pos_weight)
+                "`pos_weight`, the weight of positive samples, must be above 0",
+                received=str(self.pos_weight),
             )
 
     def value(self, output: Tensor, target: Tensor) -> Tensor:

@@ -138,7 +138,7 @@ def _processes(
         raise JobError(
             "worker processes train on the CPU only",
             received=f"data on {clients.device}",
-            help="executor: stacked",
+            help="set `executor: stacked`, or remove `device`",
         )
     settings, most = work.settings, _shared(work, state, clients, crew.size * ranks)
     reason = f"{crew.size} processes, as the job says"

@@ -104,7 +104,11 @@ class Ranks:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
         if wrong:
             rank, text = next(iter(wrong.items()))
-            raise JobError(f"rank {rank} of {self.size} failed, so all ranks stop", received=text)
+            raise JobError(
+                f"rank {rank} of {self.size} failed, so all ranks stop",
+                received=text,
+                help=f"correct the error of rank {rank}, and start all ranks again",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +165,7 @@ def joined() -> Iterator[Ranks | None]:
         return
     if not dist.is_available():
         raise JobError(
-            "WORLD_SIZE is set, and this torch has no torch.distributed",
+            "WORLD_SIZE asks for several processes, and this torch has no torch.distributed",
             received=f"WORLD_SIZE={size}",
             help="install a torch with torch.distributed, or unset WORLD_SIZE to run one process",
         )
@@ -182,5 +186,5 @@ def _raise_if_rank_lost() -> Iterator[None]:
         raise JobError(
             "a rank stopped or never started, so the others cannot continue",
             received=str(error).splitlines()[0],
-            help="see the output of the other ranks, and start all of them again",
+            help="see the output of the other ranks for the cause, and start all of them again",
         ) from error

@@ -235,8 +235,8 @@ class WorkerPool:
     def _start(self) -> None:
         if multiprocessing.current_process().daemon:
             raise JobError(
-                "a worker process of another program cannot start workers",
-                help="use another executor",
+                "this process is a worker of another program, and cannot start worker processes",
+                help="set `executor: stacked`",
             )
         context = multiprocessing.get_context("spawn")
         folder = self._folder = Path(tempfile.mkdtemp(prefix="fedkg-workers-"))
@@ -316,7 +316,7 @@ class WorkerPool:
             f"the process {worker.process.name} ended unexpectedly"
             + (f"; it trained {shown}" if clients else ""),
             received=worker.end(),
-            help="if the memory was full (SIGKILL), use fewer workers or a smaller chunk",
+            help="after SIGKILL the memory was probably full: use fewer workers or a smaller chunk",
         )
 
 

@@ -37,7 +37,7 @@ def check_trust(trust: Trust) -> None:
     """Raise KnowledgeError for a number outside 0 .. 1."""
     if not callable(trust) and not 0 <= trust <= 1:
         raise KnowledgeError(
-            "the trust in predictions must be a number in 0 .. 1", received=str(trust)
+            "`trust` in predictions must be a number from 0 to 1", received=str(trust)
         )
 
 
@@ -82,7 +82,7 @@ class Projected:
             raise JobError(
                 "the rules of the projection read a category that the rows do not contain",
                 received=", ".join(missing),
-                help="append its codes to the rows and name it in keys=",
+                help="append the codes of the category to the rows, and name the category in keys=",
             )
 
     @property
@@ -138,7 +138,7 @@ class Informed:
         check_trust(self.trust)
         if self.range is None and self.prediction is None:
             raise KnowledgeError(
-                "there is nothing to inject", expected="prediction=, range= or both"
+                "there is no knowledge to inject", expected="prediction=, range= or both"
             )
 
     @property

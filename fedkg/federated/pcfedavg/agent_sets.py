@@ -191,7 +191,7 @@ def _all_of(several: Sequence[Chosen]) -> Chosen:
 def _of_these(sets: Mapping[int, ProjectionSet], places: tuple[int, ...]) -> ProjectionSet:
     unknown = next((place for place in places if place not in sets), None)
     if unknown is not None:
-        raise JobError(f"the set of agent {unknown} is not known here")
+        raise JobError(f"this process does not have the parameter set of agent {unknown}")
     return _stacked([sets[place] for place in places])
 
 
@@ -249,7 +249,8 @@ def _names(part: SetPart, params: Mapping[str, Tensor]) -> tuple[str, ...]:
     if missing is not None:
         raise JobError(
             f"a set constrains the parameter `{missing}`, but the model has no such parameter",
-            expected=", ".join(params),
+            expected=f"one of {', '.join(params)}",
+            help="correct the name in the set",
         )
     return part.names or tuple(params)
 

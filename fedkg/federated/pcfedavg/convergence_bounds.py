@@ -43,13 +43,18 @@ def doubts(step: float, smoothness: float, local_steps: int) -> tuple[str, ...]:
     where it is not.
     """
     if step > 2 / smoothness:
-        return (f"a step of {step:.3g} diverges: above 2 / L = {2 / smoothness:.3g}",)
+        return (
+            (
+                f"the step size {step:.3g} is above 2 / L = {2 / smoothness:.3g}, so the training"
+                " diverges: use a smaller learning rate"
+            ),
+        )
     if local_steps > 1 and step > step_size(smoothness, local_steps) * (1 + 1e-9):
         most = step_size(smoothness, local_steps)
         return (
             (
-                f"agents drift within {local_steps} local steps of {step:.3g}: the result is"
-                f" biased, at most {most:.3g} is safe"
+                f"the agents drift apart within {local_steps} local steps of size {step:.3g}, so"
+                f" the result is biased: a learning rate of at most {most:.3g} is safe"
             ),
         )
     return ()

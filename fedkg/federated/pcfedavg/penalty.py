@@ -32,9 +32,15 @@ class PenaltySchedule:
 
     def __post_init__(self) -> None:
         if self.first is not None and not (math.isfinite(self.first) and self.first >= 0):
-            raise JobError("the penalty must be a number of at least 0", received=str(self.first))
+            raise JobError(
+                "`first`, the penalty of the first round, must be a number of at least 0",
+                received=str(self.first),
+            )
         if self.growing and self.first is None:
-            raise JobError("a growing penalty needs its initial value", expected="first=...")
+            raise JobError(
+                "a growing penalty needs `first`, its value in the first round",
+                expected="first=...",
+            )
 
     def at(self, round: int, rounds: int) -> float:
         """Return rho of a round, given the number of rounds."""
@@ -59,7 +65,7 @@ class SetPenalty(OfClients):
     def __post_init__(self) -> None:
         if self.schedule.first is None:
             raise JobError(
-                "a penalty in the loss needs its initial weight",
+                "a penalty in the loss needs `first`, its weight in the first round",
                 expected="PenaltySchedule(first=...)",
             )
 

@@ -176,9 +176,9 @@ def affordable(budget: Budget, sampling: SamplingRule, settings: Settings, popul
         cost = budget.epsilon_after(plan[1])
         raise JobError(
             "the privacy budget does not allow a single round",
-            expected=f"at most epsilon {limit:g} at delta {budget.delta:g}",
-            received=f"{cost:.3g} after the first round",
-            help="use more noise, fewer steps in a round, or a larger budget",
+            expected=f"epsilon of at most {limit:g} at delta {budget.delta:g}",
+            received=f"epsilon {cost:.3g} after the first round",
+            help="use more noise, fewer steps in a round, or a larger epsilon",
         )
     return low
 
@@ -205,21 +205,22 @@ def check_same(
     memory = state.joints.get("privacy")
     if memory is None or len(memory["releases"]) != len(budget.rates):
         raise JobError(
-            "the state was trained without this protection",
-            help="continue with the algorithm that trained it",
+            "the saved state was trained without this privacy protection, so its cost is unknown",
+            help="continue with the algorithm that trained the state, or start a new run",
         )
     before = float(memory["noise"])
     if not math.isclose(before, budget.noise, rel_tol=1e-9):
         raise JobError(
-            "the state was trained with another noise",
+            "the saved state was trained with another privacy noise",
             expected=f"{budget.noise:g}",
             received=f"{before:g}",
+            help="continue with the settings of the earlier training, or start a new run",
         )
     rates, there = torch.tensor(budget.rates, dtype=torch.float64), memory["rates"].cpu()
     if not torch.allclose(rates, there, rtol=1e-9, atol=0.0):
         place = int((rates - there).abs().argmax())
         raise JobError(
-            "the state was trained with other minibatches or participation",
+            "the saved state was trained with another share of samples or clients in each step",
             **_unlike(float(rates[place]), float(there[place])),
         )
     if state.round:
@@ -230,7 +231,8 @@ def check_same(
         for own, spent in zip(plan, done, strict=True):
             if own != spent:
                 raise JobError(
-                    "these settings plan another number of noisy sums than the state has released",
+                    "the saved state has released another number of noisy sums than these settings "
+                    "plan",
                     **_unlike(own, spent),
                 )
 
@@ -239,7 +241,7 @@ def _unlike(planned: float, found: float) -> dict[str, str]:
     return {
         "expected": f"{planned:g}",
         "received": f"{found:g}",
-        "help": "go on with the settings it was begun with",
+        "help": "continue with the settings of the earlier training, or start a new run",
     }
 
 

@@ -58,7 +58,7 @@ class ClippedGradient:
     def __post_init__(self) -> None:
         if not self.clip > 0 or not self.noise >= 0:
             raise JobError(
-                "`clip` must be above 0, and `noise` at least 0",
+                "`clip` must be above 0, and `noise` must not be negative",
                 received=f"clip {self.clip}, noise {self.noise}",
             )
 
@@ -73,8 +73,8 @@ class ClippedGradient:
         """See `Differentiation`."""
         if isinstance(step.loss, CoxLoss):
             raise JobError(
-                "gradients cannot be clipped by sample: the Cox loss of a sample depends on all "
-                "samples of its minibatch",
+                "fedkg cannot clip the gradient of each sample: the Cox loss of a sample depends "
+                "on all samples of its minibatch",
                 help="protect clients (`unit: client`), or use another loss",
             )
         inside, outside = parted(terms)
@@ -204,18 +204,19 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
     for term in terms:
         if isinstance(term, KnownTerm) and term.reads == "client":
             raise JobError(
-                f"{type(term).__name__} uses numbers from all samples of a client, which"
+                f"the term {type(term).__name__} uses numbers from all samples of a client, which"
                 " clipping does not protect",
                 help=(
-                    "mine them with fedkg.mining.private; their privacy cost is added to the ledger"
+                    "mine these numbers with fedkg.mining.private, which adds their privacy cost "
+                    "to the ledger"
                 ),
             )
         if not isinstance(term, KnownTerm):
             raise JobError(
-                f"{type(term).__name__} does not say that it reads samples one by one",
+                f"the term {type(term).__name__} does not state that it reads samples one by one",
                 help=(
-                    "clipping needs terms with `reads` of `samples` or `parameters`: terms that"
-                    " couple samples are not supported"
+                    "set `reads` of the term to `samples` or `parameters` if that is true; clipping"
+                    " cannot protect terms that combine samples"
                 ),
             )
     known = [term for term in terms if isinstance(term, KnownTerm)]
@@ -324,6 +325,6 @@ def _knows_each(kind: type) -> bool:
 
 def _refuse_plan() -> NoReturn:
     raise JobError(
-        "privacy of samples needs minibatches of randomly drawn samples, and keys for the noise",
+        "the privacy of samples needs randomly drawn minibatches, and keys for the noise",
         help="train through `fedkg.federated.train`, which draws both",
     )

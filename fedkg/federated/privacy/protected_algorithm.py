@@ -64,23 +64,25 @@ class Protection:
     def __post_init__(self) -> None:
         if self.unit not in ("example", "client"):
             raise JobError(
-                "unknown unit of privacy", expected="example or client", received=repr(self.unit)
+                "`unit` of the privacy has an unknown value",
+                expected="example or client",
+                received=repr(self.unit),
             )
         if not self.clip > 0 or not 0 < self.delta < 1:
             raise JobError(
-                "a protection needs valid numbers",
+                "`clip` or `delta` of the privacy is out of range",
                 expected="clip > 0 and 0 < delta < 1",
                 received=f"clip {self.clip}, delta {self.delta}",
             )
         if self.noise is None and self.epsilon is None:
             raise JobError(
-                "a protection needs `noise`, or `epsilon`, from which fedkg computes the noise"
+                "the privacy needs `noise`, or `epsilon`, from which fedkg computes the noise"
             )
         if (self.noise is not None and not self.noise > 0) or (
             self.epsilon is not None and not self.epsilon > 0
         ):
             raise JobError(
-                "`noise` and `epsilon` must be above 0",
+                "`noise` and `epsilon` of the privacy must be above 0",
                 received=f"noise {self.noise}, epsilon {self.epsilon}",
             )
 
@@ -108,8 +110,8 @@ def protected(
     else:
         if type(algorithm.aggregate) is not WeightedMean:
             raise JobError(
-                f"the effect of one client on {type(algorithm.aggregate).__name__} has no known"
-                " bound",
+                "the privacy of clients needs a bound for the effect of one client, and the "
+                f"aggregate {type(algorithm.aggregate).__name__} has none",
                 help=(
                     "use `aggregate: mean`, or protect rows (`unit: example`), which works with "
                     "every aggregate"

@@ -70,7 +70,7 @@ class AdaptiveStep:
     def __post_init__(self) -> None:
         if self.memory not in get_args(Memory):
             raise JobError(
-                "unknown memory of the server's step",
+                "`memory`, the kind of the server's optimiser, has an unknown value",
                 expected=", ".join(get_args(Memory)),
                 received=repr(self.memory),
             )
@@ -82,7 +82,7 @@ class AdaptiveStep:
         ):
             if not holds:
                 raise JobError(
-                    f"{name} of the server's step is out of range",
+                    f"`{name}` of the server's optimiser is out of range",
                     expected=expected,
                     received=str(getattr(self, name)),
                 )

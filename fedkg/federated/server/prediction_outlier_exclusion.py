@@ -88,7 +88,7 @@ def _answer(problem: Problem, params: Params) -> Tensor:
     """The answers [C, B * H] of models to rows of the server, float64."""
     if problem.server_data is None:
         raise JobError(
-            "the server has no rows on which to compare answers",
+            "the server has no rows on which it can compare the predictions of updates",
             help="set `data.server` in a job, or `Problem(server_data=...)`; or choose another "
             "exclusion",
         )

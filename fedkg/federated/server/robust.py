@@ -121,7 +121,7 @@ class TrimmedMean(_Together):
     def __post_init__(self) -> None:
         if not 0 <= self.trim <= 0.5:
             raise JobError(
-                "the share to trim at either end is out of range",
+                "`trim`, the share of updates to leave out at either end, is out of range",
                 expected="0 .. 0.5",
                 received=str(self.trim),
             )
@@ -167,11 +167,13 @@ class Krum(_Together):
     def __post_init__(self) -> None:
         if self.attackers < 0:
             raise JobError(
-                "the number of attackers must not be negative", received=str(self.attackers)
+                "`attackers`, the number of attackers, must not be negative",
+                received=str(self.attackers),
             )
         if self.keep is not None and self.keep < 1:
             raise JobError(
-                "`keep` must be at least 1: the number of averaged updates", received=str(self.keep)
+                "`keep`, the number of averaged updates, must be at least 1",
+                received=str(self.keep),
             )
 
     @property

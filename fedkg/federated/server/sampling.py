@@ -55,7 +55,7 @@ class PoissonSampling:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise JobError(
-                "the probability of participation must be above 0 and at most 1",
+                "`rate`, the probability that a client takes part, must be above 0 and at most 1",
                 received=str(self.rate),
             )
 

@@ -70,11 +70,11 @@ class ByValidity:
                 received=repr(self.options.combine),
             )
         if not self.options.beta >= 1:
-            raise JobError("beta must be at least 1", received=str(self.options.beta))
+            raise JobError("`beta` must be at least 1", received=str(self.options.beta))
         for name in ("hard_tolerance", "soft_tolerance"):
             if not 0 <= getattr(self.options, name) <= 1:
                 raise JobError(
-                    f"{name} must be a share",
+                    f"`{name}`, the share of violations that is accepted, is out of range",
                     expected="0 .. 1",
                     received=str(getattr(self.options, name)),
                 )

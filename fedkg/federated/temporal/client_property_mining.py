@@ -75,7 +75,9 @@ def inferred(
     """
     if not 0 < share <= 1:
         raise JobError(
-            "`share` must be a share of the samples", expected="0 < share <= 1", received=str(share)
+            "`share`, the share of its samples that a client sends to the server, is out of range",
+            expected="0 < share <= 1",
+            received=str(share),
         )
     pooled = [one.name for one in pack.manifest.inferences if one.per == "run"]
     if clients.elsewhere and pooled:
@@ -183,8 +185,8 @@ def traces_of(clients: Clients, steps: int, channels: int) -> list[torch.Tensor]
     """
     if clients.y[0].shape[1:].numel() != steps * channels:
         raise JobError(
-            "the targets are not traces with these steps and channels",
+            "the targets of the samples are not series of the expected length",
             expected=f"{steps} steps of {channels} channels",
-            received=str(list(clients.y[0].shape[1:])),
+            received=f"targets of shape {list(clients.y[0].shape[1:])}",
         )
     return [as_traces(y, steps, channels) for y in clients.y]

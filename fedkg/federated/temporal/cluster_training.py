@@ -58,7 +58,7 @@ class ClusterTraining:
     def __post_init__(self) -> None:
         if self.epochs < 0:
             raise JobError(
-                "the number of passes over a cluster's shared samples is out of range",
+                "`epochs`, the passes over the samples that a cluster shares, must not be negative",
                 expected="at least 0",
                 received=str(self.epochs),
             )
@@ -106,7 +106,8 @@ class ClusterTraining:
                 f"cluster {active[position]}: {reason}" for position, reason in sorted(lost.items())
             )
             warnings.warn(
-                f"round {state.round}: the training of clusters on what they share failed, {which}",
+                f"round {state.round}: clusters could not be trained on the samples that they "
+                f"share; {which}",
                 ClusterWarning,
                 stacklevel=2,
             )

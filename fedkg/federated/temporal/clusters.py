@@ -47,7 +47,10 @@ class ClusterStart(StartRule):
 
     def __post_init__(self) -> None:
         if self.clusters < 1:
-            raise JobError("there must be at least one cluster", received=str(self.clusters))
+            raise JobError(
+                "`clusters`, the number of clusters, must be at least 1",
+                received=str(self.clusters),
+            )
 
     @override
     def model_count(self, population: int) -> int:
@@ -126,7 +129,7 @@ class ByProperty:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise JobError(
-                "the number of rounds between clusterings is out of range",
+                "`every`, the number of rounds between two clusterings, is out of range",
                 expected="at least 1",
                 received=str(self.every),
             )
@@ -191,7 +194,8 @@ def assigned(losses: Tensor, assignment: Assignment) -> Tensor:
 def _check(inferred: Inferred, work: Work) -> None:
     if inferred.shared.names != work.problem.clients.names:
         raise JobError(
-            "the properties belong to other clients than the data",
+            "the mined properties belong to other clients than the data",
             expected=", ".join(work.problem.clients.names[:5]),
             received=", ".join(inferred.shared.names[:5]),
+            help="mine the properties again for these clients",
         )

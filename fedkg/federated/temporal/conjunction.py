@@ -34,8 +34,8 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
     """
     if not banks or any(bank.members for bank in banks):
         raise KnowledgeError(
-            "these properties of time series cannot be joined",
-            expected="at least one condition, none of them over members",
+            "fedkg cannot join these properties of time series",
+            expected="at least one property, and none with an aggregate over members of a class",
         )
     if len(banks) == 1:
         return banks[0]

@@ -134,13 +134,19 @@ def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule
     contract = pack.manifest.contract
     columns, views = contract.columns, contract.views
     if bank.members:
-        raise SetError("it reads the members of a class")
+        raise SetError("it aggregates over members of a class, and a forecast has no such members")
     keys = [columns[place].name for place in bank.keys[0].tolist() if place >= 0]
     if keys:
-        raise SetError(f"it is about rows that {keys[0]} selects, and a forecast has no such key")
+        raise SetError(
+            f"it is about table rows that the column {keys[0]} selects, and a forecast has no such "
+            "column"
+        )
     for column, view in zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True):
         if views[view].kind == "previous":
-            raise SetError(f"it reads `past {columns[column].name.removesuffix(' (history)')}`")
+            raise SetError(
+                "it reads the time before the forecast, "
+                f"`past {columns[column].name.removesuffix(' (history)')}`"
+            )
     channels = tuple(layout_positions(pack, bank, layout))
     record = pack.manifest.rules[int(bank.rule[0])]
     every = _throughout(bank)

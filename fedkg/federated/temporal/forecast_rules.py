@@ -140,8 +140,7 @@ class ForecastPenalty:
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise JobError(
-                "the weight of the constraint penalty must not be negative",
-                received=str(self.weight),
+                "`weight` of the constraint penalty must not be negative", received=str(self.weight)
             )
 
     @property

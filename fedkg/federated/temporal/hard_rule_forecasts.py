@@ -152,7 +152,7 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
                 f" {one.reason}",
                 expected="linear comparisons of forecast channels, at one step or over time",
                 help="remove `hard` (the rule then only adds a penalty and counts violations), "
-                "or write such a comparison",
+                "or write a linear comparison",
             )
     hard = [one for one in readable if one.hard]
     if not hard:
@@ -168,8 +168,8 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
         ) from error
     if rules.teacher.by_program:
         raise JobError(
-            "the hard rules together are too large to be built into forecasts: one channel is part"
-            " of several sums, or their windows have too many states",
+            "the hard rules together are too complex to be built into forecasts: one channel is "
+            "part of several sums, or their time windows are too long",
             received=names,
             help="remove `hard` from one of them (it then only adds a penalty and counts "
             "violations)",

@@ -61,9 +61,10 @@ class PropertyExclusion:
         """
         if len(names) != self.properties.clients:
             raise JobError(
-                "the properties belong to other clients than the data",
+                "the mined properties belong to other clients than the data",
                 expected=f"{len(names)} clients",
-                received=str(self.properties.clients),
+                received=f"{self.properties.clients} clients",
+                help="mine the properties again for these clients",
             )
         reasons: dict[int, list[str]] = {}
         notes = []
@@ -99,9 +100,13 @@ class PropertyExclusion:
 def check_bounds(threshold: float, least: int) -> None:
     """Raise JobError if the threshold or the fewest clients of an exclusion is out of its range."""
     if not threshold > 0:
-        raise JobError("the threshold must be above 0", received=str(threshold))
+        raise JobError("`threshold` of the exclusion must be above 0", received=str(threshold))
     if least < 3:
-        raise JobError("`least` must be at least 3 clients", received=str(least))
+        raise JobError(
+            "`least`, the smallest number of clients with which outliers are excluded, must be 3 "
+            "or more",
+            received=str(least),
+        )
 
 
 def robust_scores(values: Tensor) -> Tensor:

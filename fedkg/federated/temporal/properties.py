@@ -346,8 +346,9 @@ def mined(
     )
     if not chosen:
         raise KnowledgeError(
-            "the rules have no `infer` statement for clients",
+            "the rules have no `infer` statement for single clients, so there is nothing to mine",
             expected="infer NAME per client find ...",
+            help="add such a statement to the rule file",
         )
     for one in chosen:
         if reads_other_steps(pack.conditions[one.condition].skeleton):
@@ -364,7 +365,7 @@ def mined(
                 "traces need three dimensions",
                 expected="[traces, steps, channels]",
                 received=f"{list(own.shape)} of client {place}",
-                help="for one trace: `trace[None]`",
+                help="write `trace[None]` if a client has one trace",
             )
         if own.shape[1:] != traces[0].shape[1:]:
             raise LayoutError(

@@ -36,7 +36,7 @@ class TeacherLoss(OfClients):
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise JobError(
-                "the weight of the teacher must not be negative", received=str(self.weight)
+                "`weight` of the teacher must not be negative", received=str(self.weight)
             )
 
     @property

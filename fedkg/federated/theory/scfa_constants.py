@@ -158,7 +158,8 @@ def theta(
     far = float(_flat(last).sub(_flat(first)).norm()) if radius is None else radius
     if not far > 0:
         raise JobError(
-            "theta needs a radius: the model has not moved", help="theory: {radius: 0.1}"
+            "theta needs a radius, because the training has not changed the model",
+            help="set `theory: {radius: 0.1}`, or train for more rounds",
         )
     generator = torch.Generator().manual_seed(seed)
     count = sum(value.numel() for value in last.values())
@@ -180,7 +181,10 @@ def theta(
     verdicts = torch.cat(found)
     known = verdicts[~verdicts.isnan()]
     if not len(known):
-        raise JobError("theta is unknown: no rule is evaluated on the probe")
+        raise JobError(
+            "theta is unknown, because no rule is evaluated on the rows of the probe",
+            help="use a probe whose rows meet the conditions of the rules",
+        )
     share, interval = hypothesis_share(known > 0)
     return Theta(share=share, interval=interval, draws=len(known), radius=far)
 

@@ -118,7 +118,7 @@ def noise_scale(epsilon: float, delta: float = 1e-5) -> float:
     """
     if not (epsilon > 0 and 0 < delta < 1):
         raise JobError(
-            "no noise scale",
+            "epsilon or delta is out of range",
             expected="epsilon > 0 and 0 < delta < 1",
             received=f"epsilon {epsilon}, delta {delta}",
         )
@@ -194,7 +194,9 @@ def rate_fit(
     y = np.asarray(values, np.float64)
     if len(y) < 3:
         raise JobError(
-            "too few rounds for a fit of the rate", expected="at least 3", received=str(len(y))
+            "fedkg cannot fit a convergence rate to so few rounds",
+            expected="at least 3 rounds",
+            received=str(len(y)),
         )
     slow = 1 / np.sqrt(
         np.arange(1, len(y) + 1, dtype=np.float64)
@@ -243,8 +245,8 @@ def violation_fit(
     inside = rho <= critical
     if len(np.unique(rho[inside])) < 2:
         raise JobError(
-            "too few violation rates for a fit",
-            expected=f"two different ones up to {critical}",
+            "fedkg cannot fit a line to so few violation rates",
+            expected=f"two different rates of at most {critical}",
             received=str(list(rhos)),
         )
     design = np.stack([np.ones_like(rho), -rho], axis=1)

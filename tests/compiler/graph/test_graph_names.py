@@ -82,7 +82,7 @@ def test_the_prefix_of_an_ontology_that_is_not_used_says_so(catalog: Catalog) ->
     assert graph.resolve("mason:Tool", "pname", HERE)[1][0].help == "add `use mason`"
     assert (
         graph.resolve("acme:a", "pname", HERE)[1][0].help
-        == "p.ttl calls <http://acme/> so: add `prefix acme: <http://acme/>`"
+        == "p.ttl declares this prefix: add `prefix acme: <http://acme/>`"
     )
 
 

@@ -309,9 +309,9 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
     ("metadata", "words"),
     [
         ({}, "does not say what its inputs are"),
-        ({"features": '["ash"]'}, "2 inputs and 4 answers, but 1 features"),
+        ({"features": '["ash"]'}, "2 inputs and 4 outputs, but its file names 1 inputs"),
         ({"features": '["ash", "colour"]'}, "reads `colour`, which is not declared"),
-        ({"features": '["ash", "sulphur"]', "std": "[1, 0]"}, "numbers as its `std`"),
+        ({"features": '["ash", "sulphur"]', "std": "[1, 0]"}, "does not fit its 2 inputs"),
         ({"features": '["ash", "sulphur"]', "activation": "swish"}, "has the activation `swish`"),
     ],
 )

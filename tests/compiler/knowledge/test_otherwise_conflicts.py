@@ -52,7 +52,7 @@ def errors(found: Compilation) -> list[tuple[str, int, str]]:
 def test_rows_that_differ_for_the_same_samples_are_an_error_that_names_them(tmp_path: Path) -> None:
     ((code, line, message),) = errors(compiled(tmp_path))
     assert (code, line) == ("FKG374", 6)
-    assert message.endswith("it is one thing for m1, another for m2")
+    assert message.endswith("it is one for m1 and another for m2")
 
 
 def test_rows_that_agree_are_one_value(tmp_path: Path) -> None:

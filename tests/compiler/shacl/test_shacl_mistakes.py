@@ -102,7 +102,7 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
         "sh:sparql",
         "add `PREFIX pl: <...>` to the query, or `sh:prefixes`",
     )
-    assert "the query of S.sparql cannot be asked: the prefix `pl:` is not known" in item.message
+    assert "fedkg cannot run the query of S.sparql: the prefix `pl:` is not known" in item.message
     assert not [other for other in found.diagnostics if other.severity == "error" and other != item]
 
 

@@ -100,4 +100,4 @@ def test_a_shape_that_denies_itself_is_an_error(tmp_path: Path) -> None:
     shapes = "ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:not ex:S ."
     found = validated(tmp_path, shapes)
     assert found.report is None
-    assert "denies itself" in found.diagnostics[0].message
+    assert "requires its own violation" in found.diagnostics[0].message

@@ -432,13 +432,13 @@ p:s2 sosa:observes p:t ; sosa:isHostedBy p:m2 ; fkg:column 'm2.t' ; qudt:unit un
         (
             "SELECT ?m WHERE { ?m p:t ?t ; p:max ?b FILTER(?t > ?b) }",
             "?b",
-            "`?b` has no unit, and is taken in W beside `t[m2]` and in kW beside `t[m1]`",
+            "`?b` has no unit, and is read in W beside `t[m2]` and in kW beside `t[m1]`",
         ),
         (
             "SELECT ?m WHERE { ?m p:t ?t OPTIONAL { ?m p:max ?b } FILTER(?t > COALESCE(?b, 4)) }",
             "COALESCE(?b, 4)",
             (
-                "`COALESCE(?b, 4)` has no unit, and is taken in kW beside `t[m1]` and in W beside"
+                "`COALESCE(?b, 4)` has no unit, and is read in kW beside `t[m1]` and in W beside"
                 " `t[m2]`"
             ),
         ),
@@ -448,7 +448,7 @@ p:s2 sosa:observes p:t ; sosa:isHostedBy p:m2 ; fkg:column 'm2.t' ; qudt:unit un
                 " SUM(?b))"
             ),
             "SUM(?b)",
-            "`SUM(?b)` has no unit, and is taken in W: there are members in kW too",
+            "`SUM(?b)` has no unit, and is read in W: there are members in kW too",
         ),
     ],
 )

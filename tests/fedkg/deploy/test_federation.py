@@ -153,7 +153,7 @@ def test_a_full_disk_is_named_and_leaves_no_folder(own):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
     try:
-        with pytest.raises(UsageError, match="cannot write into") as caught:
+        with pytest.raises(UsageError, match="cannot write to the folder") as caught:
             join_federation(
                 own / "plants" / "invitations" / "graz.zip", own / "sites.yaml", own / "new"
             )
@@ -193,7 +193,7 @@ def test_site_that_the_sites_file_does_not_describe(own):
         ({"address": "https://a:90000"}, "expected: HOST:PORT"),
         ({"sites": ["graz"]}, "at least two sites"),
         ({"sites": ["graz", "graz"]}, "at least two sites"),
-        ({"sites": ["graz", "../linz"]}, "not usable as the name of a file"),
+        ({"sites": ["graz", "../linz"]}, "not usable for a file"),
     ],
 )
 def test_wrong_federations_are_not_created(tmp_path, options, text):
@@ -297,7 +297,7 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
 
     assert {"grpcio", "cryptography", "ray"} <= set(found)
     assert "flwr" not in found
-    with pytest.raises(FedkgError, match="has no extra unheard"):
+    with pytest.raises(FedkgError, match="does not define the optional dependencies `unheard`"):
         list_packages("flwr", ("unheard",))
     with pytest.raises(MissingExtra):
         list_packages("fedkg-is-no-such-package", ())

@@ -219,7 +219,7 @@ def test_a_request_without_a_site_is_answered_with_an_error(tmp_path, monkeypatc
         return unwrap_error(client_app.app(parcel, context).content)
 
     assert ask("") == "the server sent a record of another form"
-    assert "not usable as the name of a file" in ask("../graz")
+    assert "not usable for a file" in ask("../graz")
     assert "is not a site of a simulation" in ask("graz")
 
 

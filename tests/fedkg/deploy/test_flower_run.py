@@ -65,7 +65,7 @@ def test_a_simulation_has_all_sites_of_the_job_and_no_keys(tmp_path, capsys):
     ("sections", "error"),
     [
         ({"training": {"rounds": 1, "secure_aggregation": True}}, "cannot be simulated"),
-        ({"data": {"path": "data/linz.csv"}}, "reads the tables of a sites file"),
+        ({"data": {"path": "data/linz.csv"}}, "needs a sites file with the tables"),
     ],
 )
 def test_jobs_that_cannot_be_simulated(tmp_path, sections, error):

@@ -999,6 +999,8 @@ def test_a_job_for_an_invitation_contains_no_knowledge(tmp_path):
     job |= {"rules": ["rules.fkg"], "sites": {"graz": {"trust": 0.5}, "linz": None}}
     job.pop("pack", None)
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
-    with pytest.raises(JobError, match=r"sites\.graz: knowledge and trust stay at the site"):
+    with pytest.raises(
+        JobError, match=r"sites\.graz: `knowledge` and `trust` cannot be in a job that sites"
+    ):
         create_federation(tmp_path / "job.yaml", tmp_path / "federation", sites=["graz", "linz"])
     assert not (tmp_path / "federation").exists()

@@ -260,7 +260,7 @@ def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path)
 
     # `data.features` lists the inputs, so the model stays; no table has the new column
     federation.propose(OTHER_INPUTS)
-    with pytest.raises(UsageError, match="waits for confirmations already"):
+    with pytest.raises(UsageError, match="still waits for confirmations"):
         federation.propose(STRICTER)
     federation.steps = {2: lambda: federation.confirm(*SIZES)}
     run = federation.run()
@@ -316,7 +316,7 @@ def test_a_training_without_a_site_equals_a_federation_that_never_had_it(tmp_pat
     assert equal(models(apart), models(never))
     for name in ("sites.csv", "rules.csv", "clients.csv", "checks.csv"):
         assert apart.rows(name) == never.rows(name), name
-    with pytest.raises(UsageError, match="names of some sites"):
+    with pytest.raises(UsageError, match="must name sites of the federation"):
         federation.run(without=["steyr"])
 
 

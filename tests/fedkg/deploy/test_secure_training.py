@@ -132,7 +132,7 @@ def test_a_site_sends_no_update_in_the_clear(tmp_path):
     with pytest.raises(TooFewClients):
         list(train(here, fedavg(), plain, sites=remote))
 
-    with pytest.raises(FederationError, match="under masks alone"):
+    with pytest.raises(FederationError, match="uses secure aggregation"):
         Federation(tmp_path).site("graz").train(requests[0])
 
 
@@ -145,7 +145,7 @@ def test_all_data_in_one_process_have_nothing_to_hide():
     "name", ["scfa", "median", "krum", "ifca", "pcfedavg", "scaffold", "ditto"]
 )
 def test_algorithms_that_need_single_updates_are_refused(name, tmp_path):
-    with pytest.raises(JobError, match="contradicts itself") as error:
+    with pytest.raises(JobError, match="contradict each other") as error:
         Federation(tmp_path, algorithm=ALGORITHMS[name]()).train()
 
     assert (
@@ -193,7 +193,7 @@ def test_a_site_releases_one_noisy_update_in_a_round(tmp_path):
     other = replace(
         requests[0], tensors={name: value + 1 for name, value in requests[0].tensors.items()}
     )
-    with pytest.raises(FederationError, match="already released its update of round 1"):
+    with pytest.raises(FederationError, match="already released an update of round 1"):
         site.train(other)
     with pytest.raises(FederationError, match="privacy budget of this site is spent"):
         site.train(replace(requests[0], round=4))

@@ -50,7 +50,7 @@ def test_only_its_user_may_connect(served):
 
 
 def test_second_process_is_rejected(served):
-    with pytest.raises(FederationError, match="another process already serves"):
+    with pytest.raises(FederationError, match="another `fedkg site run` already serves"):
         serve(lambda request: request, served)
 
 

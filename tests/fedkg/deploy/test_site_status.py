@@ -83,7 +83,7 @@ def test_next_step_follows_from_the_state(site, capsys):
 def test_one_process_owns_the_socket_of_a_site(site):
     with (
         listen(site / SOCKET),
-        pytest.raises(FederationError, match="another process already serves"),
+        pytest.raises(FederationError, match="another `fedkg site run` already serves"),
         listen(site / SOCKET),
     ):
         pass

@@ -188,7 +188,7 @@ def test_the_penalty_beside_a_loss() -> None:
 
 
 def test_refused_penalties() -> None:
-    with pytest.raises(JobError, match="needs its initial weight"):
+    with pytest.raises(JobError, match="its weight in the first round"):
         SetPenalty(sets=sets_of([Box()]), schedule=PenaltySchedule())
     with pytest.raises(JobError, match="at least 0"):
         PenaltySchedule(first=-1.0)

@@ -216,7 +216,7 @@ def test_algorithms_without_comparable_updates_are_rejected(algorithm, said: str
 
 def test_it_needs_rows_of_the_server_and_no_privacy_of_clients() -> None:
     algorithm = replace(fedavg(), exclusion=AnswerExclusion())
-    with pytest.raises(JobError, match="has no rows on which to compare answers"):
+    with pytest.raises(JobError, match="has no rows on which it can compare"):
         next(train(replace(detection(), server_data=None), algorithm, SETTINGS))
     promise = Protection(unit="client", clip=1.0, delta=1e-3, noise=1.0)
     private = protected(algorithm, promise, detection().clients.samples, SETTINGS)

@@ -182,7 +182,7 @@ def test_flipped_numbers_change_their_sign_and_constants_need_classes() -> None:
         rounds(replace(problem, attack=attack)), rounds(other), strict=True
     ):
         assert identical(state.models, expected.models)
-    with pytest.raises(JobError, match="applies to classes"):
+    with pytest.raises(JobError, match="needs classes"):
         rounds(replace(problem, attack=replace(attack, kind="constant_label")))
 
 
@@ -305,10 +305,10 @@ def test_the_median_withstands_what_fedavg_does_not() -> None:
     [
         ({"kind": "unknown"}, "unknown"),
         ({"share": 1.5}, r"0 \.\. 1"),
-        ({"share": 0.2, "clients": ("site_0",)}, "give one of them"),
+        ({"share": 0.2, "clients": ("site_0",)}, "leave one of the two out"),
         ({"first_round": 0}, "at least 1"),
-        ({"factor": -1.0}, "positive"),
-        ({"factor": math.inf}, "positive"),
+        ({"factor": -1.0}, "must be above 0"),
+        ({"factor": math.inf}, "must be above 0"),
     ],
 )
 def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> None:
@@ -317,7 +317,7 @@ def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> Non
 
 
 def test_attackers_must_exist_and_rules_must_be_there() -> None:
-    with pytest.raises(JobError, match="is not a client"):
+    with pytest.raises(JobError, match="names clients that do not exist"):
         rounds(detection(Attack(kind="nan_update", clients=("nowhere",))))
     problem = replace(detection(Attack(kind="rule_satisfying_model", share=0.2)), scorer=None)
     with pytest.raises(JobError, match="needs rules"):

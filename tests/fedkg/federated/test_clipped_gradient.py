@@ -328,14 +328,14 @@ def test_what_may_couple_samples_is_rejected() -> None:
         def value(self, step: Step) -> Tensor:
             return step.x.var()
 
-    with pytest.raises(JobError, match="does not say that it reads samples one by one"):
+    with pytest.raises(JobError, match="does not state that it reads samples one by one"):
         ClippedGradient(clip=1.0, noise=1.0)(CASES["mlp"], (Unknown(),))
 
 
 def test_minibatches_of_a_plan_are_rejected() -> None:
-    with pytest.raises(JobError, match="randomly drawn samples"):
+    with pytest.raises(JobError, match="randomly drawn minibatches"):
         ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], expected=None), ())
-    with pytest.raises(JobError, match="randomly drawn samples"):
+    with pytest.raises(JobError, match="randomly drawn minibatches"):
         ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], share=None), ())
 
 

@@ -74,7 +74,7 @@ def test_what_no_model_can_read_is_rejected() -> None:
     split = iid(data.y, ("a", "b"), stream())
     with pytest.raises(JobError, match=r"inputs are unknown(.|\n)*standardise"):
         clients_of(data, split)
-    with pytest.raises(JobError, match="does not fit data set secom"):
+    with pytest.raises(JobError, match="another data set than secom"):
         clients_of(data_set("secom", size=59), split)
 
 

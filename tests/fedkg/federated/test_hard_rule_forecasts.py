@@ -106,10 +106,10 @@ def test_without_hard_rules_the_model_stays_as_it_is() -> None:
     ("rules", "said"),
     [
         ("rule r hard require x * y <= 3 bar * 1 bar", "`r` is hard, but .* not linear"),
-        ("rule r hard require x >= past x", "it reads `past x`"),
+        ("rule r hard require x >= past x", "before the forecast, `past x`"),
         (
             "rule a hard require x + y <= 1 bar\nrule b hard require x - y <= 1 bar",
-            "too large to be built into forecasts",
+            "too complex to be built into forecasts",
         ),
         ("rule a hard require x <= 1 bar\nrule b hard require x >= 2 bar", "no forecast satisfies"),
     ],

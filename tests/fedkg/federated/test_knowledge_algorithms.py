@@ -237,7 +237,8 @@ def test_a_label_that_is_ruled_out_costs_much_and_teaches_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({"trust": 2.0, "range": by_sign}, "0 .. 1"), ({}, "nothing to inject")]
+    ("options", "said"),
+    [({"trust": 2.0, "range": by_sign}, "0 .. 1"), ({}, "no knowledge to inject")],
 )
 def test_wrong_options_are_named(options: dict[str, object], said: str) -> None:
     with pytest.raises(KnowledgeError, match=said):

@@ -214,7 +214,7 @@ def test_what_is_derived_from_a_known_part_is_no_known_part() -> None:
 
 def test_a_class_that_the_model_has_no_score_for_is_rejected() -> None:
     task = problem(replace(DENSE, outputs=2), (5,))
-    with pytest.raises(JobError, match="not one of the model's"):
+    with pytest.raises(JobError, match="not a class of the model"):
         list(train(task, fedavg(), replace(SETTINGS, executor="stacked")))
 
 

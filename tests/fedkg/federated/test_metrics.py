@@ -37,7 +37,7 @@ def test_nothing_predicted_and_nothing_there() -> None:
     assert (nothing.precision, nothing.recall, nothing.f1) == (0.0, 0.0, 0.0)
     assert detection(torch.zeros(4), torch.zeros(4), 0.5).f1 == 0.0
     assert detection(torch.full((3,), math.nan), torch.ones(3), 0.5).false_negative == 3
-    with pytest.raises(JobError, match="3 and 2"):
+    with pytest.raises(JobError, match="3 scores and 2 targets"):
         detection(torch.zeros(3), torch.zeros(2), 0.5)
 
 

@@ -82,5 +82,5 @@ def test_the_model_is_asked_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_unknown_precision_is_rejected() -> None:
-    with pytest.raises(JobError, match="unknown precision"):
+    with pytest.raises(JobError, match="`precision` has an unknown value"):
         replace(SETTINGS, precision="float8")  # type: ignore[arg-type]

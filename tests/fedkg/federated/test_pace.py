@@ -114,10 +114,14 @@ def test_what_says_nothing_changes_no_bit() -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("fedavg", {"own": {"site_9": Own(batch=3)}}, "an unknown client: site_9"),
+        ("fedavg", {"own": {"site_9": Own(batch=3)}}, "a client that does not exist: site_9"),
         ("pcfedavg", {"own": OWN}, "PC-FedAvg sets the steps of all agents together"),
-        ("centralised", {"own": OWN}, "clients do not train separately"),
-        ("fedavg", {"own": OWN, "local_epochs": None, "local_steps": 5}, "leave local_epochs out"),
+        ("centralised", {"own": OWN}, "trains on all samples in one place"),
+        (
+            "fedavg",
+            {"own": OWN, "local_epochs": None, "local_steps": 5},
+            "remove `local_epochs` of single clients",
+        ),
     ],
 )
 def test_what_counts_on_equal_clients_refuses(

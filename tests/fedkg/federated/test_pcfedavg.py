@@ -457,7 +457,7 @@ def test_14_steps_that_are_too_long() -> None:
     problem, rho = quadratics(q, b), 100.0
     whole = 1 / smoothness(1.0, rho, [0.5], 5)
     algorithm = pcfedavg(sets=boxes(low, high), strength=0.5, penalty=rho, smooth=1.0)
-    with pytest.warns(StepWarning, match="agents drift within 5 local steps"):
+    with pytest.warns(StepWarning, match="agents drift apart within 5 local steps"):
         next(train(problem, algorithm, rounds(1, whole, local_steps=5)))
     with pytest.warns(StepWarning, match="diverges"):
         next(train(problem, algorithm, rounds(1, 2.1 * whole)))
@@ -568,8 +568,8 @@ def test_what_is_measured() -> None:
         ({"strength": -1.0}, "at least 0"),
         ({"by_rule": True}, "Lipschitz constant"),
         ({"smooth": 0.0}, "above 0"),
-        ({"form": "three"}, "unknown `form`"),
-        ({"growing": True}, "needs its initial value"),
+        ({"form": "three"}, "`form` has an unknown value"),
+        ({"growing": True}, "its value in the first round"),
     ],
 )
 def test_refused_options(options: dict[str, object], said: str) -> None:

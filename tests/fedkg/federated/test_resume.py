@@ -132,7 +132,7 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
         (
             {},
             {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["models/w"]},
-            "incomplete",
+            "not those that its description lists",
         ),
         (
             {},

@@ -198,12 +198,12 @@ def test_fltrust_needs_rows_of_the_servers_own() -> None:
         (lambda: TrimmedMean(trim=0.6), "0 .. 0.5"),
         (lambda: Krum(attackers=-1), "attackers"),
         (lambda: Krum(attackers=0, keep=0), "at least 1"),
-        (lambda: AdaptiveStep(memory="adam", rate=0.0), "rate of the server's step"),
+        (lambda: AdaptiveStep(memory="adam", rate=0.0), "`rate` of the server's optimiser"),
         (lambda: AdaptiveStep(memory="adam", beta1=1.0), "beta1"),
         (lambda: AdaptiveStep(memory="adam", beta2=1.1), "beta2"),
         (lambda: AdaptiveStep(memory="adam", tau=0.0), "tau"),
         (lambda: AdaptiveStep(memory="adamw"), "adam, yogi, adagrad"),
-        (lambda: ifca(models=0), "at least one model"),
+        (lambda: ifca(models=0), "number of models at the server"),
     ],
 )
 def test_wrong_options_are_named(make, said: str) -> None:

@@ -174,10 +174,10 @@ def test_a_checkpoint_with_rows_in_files_is_small_and_needs_them(tmp_path: Path)
     assert (
         tmp_path / "state.safetensors"
     ).stat().st_size < 30_000  # six places of 200 clients, and two models
-    with pytest.raises(JobError, match="give their folder"):
+    with pytest.raises(JobError, match="so their folder is needed"):
         loaded(tmp_path, None)
     next(iter(sorted(rows.rglob("0.rows")))).unlink()
-    with pytest.raises(JobError, match="files are missing"):
+    with pytest.raises(JobError, match="state of clients are missing"):
         loaded(tmp_path, rows)
 
 

@@ -77,7 +77,7 @@ def test_9_the_noise_scale(epsilon: float, sigma: float) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0)])
 def test_9_impossible_budgets_are_rejected(epsilon: float, delta: float) -> None:
-    with pytest.raises(JobError, match="noise scale"):
+    with pytest.raises(JobError, match="epsilon or delta is out of range"):
         theorems.noise_scale(epsilon, delta)
 
 
@@ -104,7 +104,7 @@ def test_10_noisy_values_have_an_interval_around_their_fit() -> None:
     assert fit.r2_interval is not None
     assert 0.8 < fit.r2_interval[0] < fit.r2 < fit.r2_interval[1] < 1
     assert fit == theorems.rate_fit(values, rho=0.053, bootstrap=200, seed=1)
-    with pytest.raises(JobError, match="too few rounds"):
+    with pytest.raises(JobError, match="to so few rounds"):
         theorems.rate_fit([1.0, 0.5])
 
 

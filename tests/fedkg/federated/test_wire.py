@@ -99,5 +99,5 @@ def test_scaffnew_is_rejected() -> None:
 
 
 def test_an_unknown_type_is_rejected() -> None:
-    with pytest.raises(JobError, match="unknown wire"):
+    with pytest.raises(JobError, match="`wire` has an unknown value"):
         replace(SETTINGS, wire="int8")  # type: ignore[arg-type]

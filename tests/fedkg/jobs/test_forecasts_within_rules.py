@@ -190,7 +190,7 @@ def test_strict_ends_leave_open_what_may_still_come_true(cli: Command, tmp_path:
     [
         (
             "rule ramp hard require level <= past level + 2 t",
-            "`ramp` is hard, but .* it reads `past level`",
+            "`ramp` is hard, but .* before the forecast, `past level`",
         ),
         (
             "rule bent hard require level * level <= 9 t * level",
@@ -264,7 +264,10 @@ def test_the_teacher_includes_soft_rules(cli: Command, tmp_path: Path) -> None:
         ),
         (
             "rule ramp require level <= past level + 2 t\nrule cap require level <= 30 t",
-            "the teacher does not include the rule ramp: it reads `past level`",
+            (
+                "the teacher does not include the rule ramp: it reads the time before the "
+                "forecast, `past level`"
+            ),
         ),
     ],
 )

@@ -143,5 +143,5 @@ def test_steps_that_are_too_long_and_sets_that_are_not_there_are_reported_once(t
     }
     told: list[str] = []
     run_job(fields, out=tmp_path / "run", on_event=lambda event: told.append(event.message))
-    assert sum("agents drift within 5 local steps" in one for one in told) == 1
+    assert sum("agents drift apart within 5 local steps" in one for one in told) == 1
     assert sum("pcfedavg has no effect on parameters" in one for one in told) == 1

@@ -83,7 +83,7 @@ def test_a_run_there_is_resumed(job_fields: dict[str, Any], device: str, tmp_pat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there_is_rejected(job_fields: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"training\.device: there is no cuda"):
+    with pytest.raises(JobError, match=r"training\.device: this computer has no device cuda"):
         run_job(
             {**job_fields, "training": {**job_fields["training"], "device": "cuda"}},
             out=tmp_path / "run",

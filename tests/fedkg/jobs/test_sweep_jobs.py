@@ -169,11 +169,13 @@ def test_a_device_that_is_not_there_is_reported_before_the_first_run(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(JobError, match=r"--grid training\.device=cuda: .*there is no cuda"):
+    with pytest.raises(
+        JobError, match=r"--grid training\.device=cuda: .*this computer has no device cuda"
+    ):
         run_sweep(
             job, [parse_axis("training.device=cpu,cuda")], None, out=tmp_path / "s", overrides=SMALL
         )
     assert not (tmp_path / "s").exists()
-    with pytest.raises(JobError, match=r"^training\.device: there is no cuda"):
+    with pytest.raises(JobError, match=r"^training\.device: this computer has no device cuda"):
         run_sweep(job, [], (0, 1), out=tmp_path / "s", overrides=[*SMALL, "training.device=cuda"])
     assert not (tmp_path / "s").exists()

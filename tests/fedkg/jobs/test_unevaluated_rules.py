@@ -242,7 +242,7 @@ def test_theory_knows_nothing_of_rules_that_are_not_evaluated(tmp_path, capsys):
     assert [row["valid"] for row in folder.rows("theory.csv")] == [""] * 2
     [found] = json.loads((folder.path / "theory.json").read_text())["trials"]
     assert (found["constants"]["theta"], found["constants"]["draws"]) == (None, None)
-    assert "no rule is evaluated on the probe" in found["note"]
+    assert "no rule is evaluated on the rows of the probe" in found["note"]
     assert found["gradient_bound"]["valid_iterates"] is None
     assert (found["bound"]["violation"], found["bound"]["total"]) == (None, None)
     assert found["bound"]["drift"] >= 0

@@ -136,8 +136,8 @@ def _otherwise(at: _Context) -> Clause | None:
     if differing is not None:
         one, other = differing
         message = (
-            f"what holds otherwise differs from row to row of the quantifier: it is "
-            f"one thing for {one}, another for {other}"
+            f"the value after `otherwise` differs between rows of the quantifier: it is one for "
+            f"{one} and another for {other}"
         )
         at.sources.problems.error(
             "FKG374", stated.span, message, "give one value for all, or write another `when`"
@@ -162,7 +162,7 @@ def _bind(
                     problems.error(
                         "FKG372",
                         place,
-                        f"`{at.answer.name.text}` is a number",
+                        f"`{at.answer.name.text}` is a number, so it has no classes",
                         "write an interval: allow 0 .. 3 bar",
                     )
                     return []
@@ -174,7 +174,10 @@ def _bind(
                 requirement = _interval(at, stated)
         case Word() if at.answer.label is None:
             problems.error(
-                "FKG372", place, f"`{at.answer.name.text}` is a number", "predict a number"
+                "FKG372",
+                place,
+                f"`{at.answer.name.text}` is a number, so it has no class `{stated.text}`",
+                "predict a number",
             )
             return []
         case Word():
@@ -187,7 +190,7 @@ def _bind(
             problems.error(
                 "FKG372",
                 place,
-                f"`{at.answer.name.text}` is a label",
+                f"`{at.answer.name.text}` is a label, and this is not one of its classes",
                 f"predict one of its classes: {', '.join(at.answer.classes)}",
             )
             return []
@@ -210,7 +213,7 @@ def _bind(
 def _interval(at: _Context, stated: Choice) -> Condition | None:
     """``low <= number <= high``."""
     if at.answer.number is None:
-        message = f"`{at.answer.name.text}` is a label"
+        message = f"`{at.answer.name.text}` is a label, so it has no interval of numbers"
         at.sources.problems.error(
             "FKG372",
             stated.span,

@@ -93,7 +93,7 @@ def read_safetensors(body: bytes) -> Read:
     activation = metadata.get("activation", "relu")
     if activation not in ACTIVATIONS:
         raise Unreadable(
-            f"has the activation `{activation}`", f"known are {', '.join(ACTIVATIONS)}"
+            f"has the activation `{activation}`", f"fedkg knows {', '.join(ACTIVATIONS)}"
         )
     layers, arrays = [], {}
     for i, name in enumerate(weights):
@@ -101,8 +101,7 @@ def read_safetensors(body: bytes) -> Read:
         arrays[name] = tensors[name].astype(np.float64)
         if arrays[name].ndim != 2:
             raise Unreadable(
-                f"has a tensor `{name}` that is not a dense layer",
-                "only dense layers are understood",
+                f"has a tensor `{name}` that is not a dense layer", "fedkg reads only dense layers"
             )
         arrays[bias] = (
             tensors[bias].astype(np.float64) if bias in tensors else np.zeros(arrays[name].shape[0])
@@ -129,7 +128,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _decision(metadata: Mapping[str, str]) -> Decision | None:
     decision = metadata.get("decision")
     if decision is not None and decision not in DECISIONS:
-        raise Unreadable(f"has the decision `{decision}`", f"known are {', '.join(DECISIONS)}")
+        raise Unreadable(f"has the decision `{decision}`", f"fedkg knows {', '.join(DECISIONS)}")
     return cast("Decision | None", decision)
 
 
@@ -211,7 +210,7 @@ class _Chain:
         elif node.op_type not in _IGNORED:
             raise Unreadable(
                 f"has a step `{node.op_type}` that is not a dense layer",
-                "only chains of dense layers are understood",
+                "fedkg reads only chains of dense layers",
             )
 
     def _dense(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:

@@ -59,7 +59,7 @@ def bind_network(
             "FKG377",
             place,
             f"cannot read the model {source.path.text}: {error.strerror or error}",
-            "check the spelling; the path is relative to the rule file",
+            "check the path, which is relative to the folder of the rule file",
         )
         return {}, Program()
     except Unreadable as error:
@@ -77,16 +77,16 @@ def bind_network(
         or (answer.label is None and read.answers > 1)
         or read.inputs != len(features)
     ):
-        received = f"{read.inputs} inputs and {read.answers} answers"
+        received = f"{read.inputs} inputs and {read.answers} outputs"
         expected = (
-            f"{len(features)} features are named, and `{answer.name.text}` has "
-            f"{len(answer.classes) or 1} answers"
+            f"its file names {len(features)} inputs, and `{answer.name.text}` needs "
+            f"{wanted} outputs"
         )
         problems.error(
             "FKG377",
             place,
             f"the model {source.path.text} has {received}, but {expected}",
-            "export the model that belongs to it",
+            f"export a model that predicts `{answer.name.text}`, with the names of its inputs",
         )
         return {}, Program()
     decision = read.decision or (
@@ -100,13 +100,13 @@ def bind_network(
         )
         message = (
             f"the model {source.path.text} decides by `{decision}` over "
-            f"{read.answers} answers, but {what}"
+            f"{read.answers} outputs, but {what}"
         )
         problems.error(
             "FKG377",
             place,
             message,
-            "export one answer for each class; or one for two classes, or for a number",
+            "export one output for each class; or one output for two classes, or for a number",
         )
         return {}, Program()
     record = RuleRecord(name=statement.name.text, file=Path(place.file).name, line=place.line)
@@ -163,8 +163,8 @@ def _scaling(
             or (name == "std" and 0.0 in values)
         ):
             raise Unreadable(
-                f"has {len(values)} numbers as its `{name}`, for {count} features",
-                "give one for each feature, no zero as std",
+                f"has a `{name}` of {len(values)} numbers that does not fit its {count} inputs",
+                "give one finite number for each input, and no std of 0",
             )
         result.append(values)
     return result[0], result[1]

@@ -38,7 +38,7 @@ def shape_files(
                     "FKG315",
                     load.path.span,
                     f"{path.name} contains no shapes",
-                    "a shape is a sh:NodeShape or a sh:PropertyShape",
+                    "name a file with a sh:NodeShape or a sh:PropertyShape",
                 )
             if path.resolve() not in seen:
                 seen.add(path.resolve())

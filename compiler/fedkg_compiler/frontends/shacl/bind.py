@@ -649,7 +649,7 @@ def focus_nodes(
                 )
             )
         except ValueError as error:
-            wrong.append(f"cannot be asked: {error}")
+            wrong.append(f"has a query that fedkg cannot run: {error}")
         found.update(dict.fromkeys(_observed(target, data, observer)))
     return list(found), wrong
 
@@ -832,7 +832,7 @@ class ShapesBinder:
                 "FKG314",
                 self._span(shape.line),
                 message,
-                "give it a sh:select that binds ?this, and is SPARQL",
+                "give the target a SPARQL query in sh:select that binds ?this",
             )
         if not found and self.words.tell_class(shape):
             self.reported.add(shape.node)
@@ -940,7 +940,10 @@ class ShapesBinder:
             span = self._component_span(part)
             self._add_refusal(part, str(problem))
             self._error(
-                "FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help
+                "FKG316",
+                span,
+                f"fedkg cannot run the query of {part.name}: {problem}",
+                problem.help,
             )
         else:
             self._refuse(
@@ -1241,7 +1244,10 @@ class ShapesBinder:
         self._add_refusal(part, reason)
         if part.shape.node not in self.reported:
             self.sources.problems.warning(
-                "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
+                "FKG312",
+                self._component_span(part),
+                f"{part.name} is not checked: {reason}",
+                help or "write it differently, or check RDF data with `fedkg validate`",
             )
 
     # spans

@@ -82,7 +82,7 @@ def _test(constraint: Constraint) -> Callable[[Node], bool]:
     """The test of a component that looks at one value. Raises Refused for others."""
     test = value_test(constraint)
     if test is None:
-        raise Refused(f"sh:{constraint.name} is not decided value by value")
+        raise Refused(f"fedkg cannot decide sh:{constraint.name} for each value separately")
     return test
 
 
@@ -97,7 +97,9 @@ class Judge:
     def value(self, constraint: Constraint, value: Value) -> Expr:
         """A component that looks at one value alone. Raises Refused."""
         if isinstance(value, Row):
-            raise Refused(f"sh:{constraint.name} asks what a table row is, which no table says")
+            raise Refused(
+                f"sh:{constraint.name} depends on what a table row is, which no table states"
+            )
         if not isinstance(value, Observed):
             return _test(constraint)(value)
         name, argument = (
@@ -109,7 +111,7 @@ class Judge:
         if name == "in":
             return any_of(self.same(value, member) for member in constraint.values)
         if name == "expression":
-            raise Refused("a node expression is not split between graph and table")
+            raise Refused("fedkg cannot evaluate a node expression on graph and table together")
         if name == "datatype":
             return self._decide(constraint, value, _datatype(value, str(argument)))
         if name == "nodeKind":
@@ -158,7 +160,7 @@ class Judge:
         if len(bad) > MOST_CATEGORIES:
             raise Refused(
                 f"{why}, and more than {MOST_CATEGORIES:,} categories of "
-                f"`{local_name(value.property)}` conform, and do not"
+                f"`{local_name(value.property)}` conform, and as many do not"
             )
         return every(negate(self._is(value, term)) for term in bad)
 
@@ -260,7 +262,9 @@ class Judge:
         elif left.kind == "text":
             return self._is(left, right)
         elif left.datatypes is not None and not is_number(right):
-            raise Refused("a property with values of several kinds is compared with numbers alone")
+            raise Refused(
+                "fedkg compares a property with values of several kinds only with numbers"
+            )
         side = self._side(right)
         return False if side is None else Beside("eq", left, side)
 
@@ -561,7 +565,8 @@ class Partial:
                 )
             case Inverse() | Repeat():
                 raise Refused(
-                    f"the path {path_text(path)} cannot be walked through a value of the table"
+                    f"the path {path_text(path)} leads through a value of the table, which has no "
+                    "properties"
                 )
 
     def _step(self, predicate: URIRef, focus: Value) -> list[Value]:

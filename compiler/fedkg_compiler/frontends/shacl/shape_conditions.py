@@ -377,8 +377,8 @@ def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
         for header, text in other.keys[j]:
             if key.setdefault(header, text) != text:
                 raise Refused(
-                    f"no table row is about both {key[header]} and {text}: column "
-                    f"`{header}` has one of them"
+                    f"no table row is about both {key[header]} and {text}: in each row, "
+                    f"column `{header}` names only one of them"
                 )
         keys.append(tuple(sorted(key.items())))
     formula, rows = compact(Or(args=tuple(parts)), rows)
@@ -473,8 +473,8 @@ class Writer:
             key = value.place.key
             if key is not None and keys.setdefault(*key) != key[1]:
                 raise Refused(
-                    f"no table row is about both {keys[key[0]]} and {key[1]}: column "
-                    f"`{key[0]}` has one of them"
+                    f"no table row is about both {keys[key[0]]} and {key[1]}: in each row, "
+                    f"column `{key[0]}` names only one of them"
                 )
         unit = units.pop() if len(units) == 1 else ""
         return Piece(

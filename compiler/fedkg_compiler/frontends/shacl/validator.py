@@ -197,7 +197,9 @@ class Validator:
                     break
                 open_nodes.update(found)
             else:
-                raise Undecidable("the shape denies itself in a circle of shapes", shape)
+                raise Undecidable(
+                    "the shape requires its own violation, through a circle of shapes", shape
+                )
             if self._assumed <= own:
                 self._failing.setdefault(shape, {}).update(found)
         finally:

@@ -37,6 +37,8 @@ class Sheets:
                 self.tables[place] = error
             except OSError as error:
                 self.tables[place] = FedkgError(
-                    f"cannot read {path}", received=error.strerror or str(error)
+                    f"cannot read {path}",
+                    received=error.strerror or str(error),
+                    help="check the path, and that you may read the file",
                 )
         return self.tables[place]

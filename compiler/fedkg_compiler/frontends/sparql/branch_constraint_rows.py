@@ -459,7 +459,7 @@ def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problem
         said, advice = mixed((value, units), name)
         if not said and item.others and value:
             unit = item.unit.text
-            meant = f"is taken in {unit}" if name else f"means {value:g} {unit}"
+            meant = f"is read in {unit}" if name else f"means {value:g} {unit}"
             said = (
                 f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in"
                 f" {', '.join(item.others)} too"

@@ -137,7 +137,8 @@ class Splitter:
             raise SparqlProblem(
                 "FKG353",
                 (query.offset - 1, query.offset),
-                "OFFSET leaves out solutions by their order, and rows have none",
+                "OFFSET leaves out solutions by their order, and table rows have no order",
+                "remove OFFSET",
             )
         Design(static=self.static, fixed=fixed).check(query.where)
         return self.select(query, top=True)
@@ -256,6 +257,7 @@ class Splitter:
                     "FKG344",
                     triple.at,
                     "this class describes table rows; an entity of the graph is not a table row",
+                    "write a variable as the subject",
                 )
             return [Branch(focus=frozenset({triple.subject.name}))]
         if isinstance(predicate, Var):
@@ -516,6 +518,7 @@ class Splitter:
                         "FKG353",
                         (token - 1, token),
                         "solutions with observed values have no order in which to count them",
+                        "remove LIMIT and OFFSET from the inner SELECT",
                     )
             hidden = variables(query) - projected(query)
             query = rename(query, {name: f"{name}_{self.fresh()}" for name in sorted(hidden)})

@@ -74,7 +74,7 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
         return "", ""
     if name:
         meant = [f"in {unit.text} beside `{column}`" for unit, column in scales.items()]
-        said = f"`{name}` has no unit, and is taken {', '.join(meant[:-1])} and {meant[-1]}"
+        said = f"`{name}` has no unit, and is read {', '.join(meant[:-1])} and {meant[-1]}"
     else:
         meant = [f"{number:g} {unit.text} of `{column}`" for unit, column in scales.items()]
         said = f"`{number:g}` has no unit, and means {', '.join(meant[:-1])} and {meant[-1]}"

@@ -115,6 +115,7 @@ def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> Qu
             "FKG340",
             point(file),
             f"cannot read {file}: {getattr(error, 'strerror', None) or error}",
+            "check the path, and that you may read the file",
         )
         return None
     options = _options(text, file, problems)

@@ -203,7 +203,11 @@ def _document(catalog: Catalog, file: str) -> Document:
     document, problems = our_file(catalog.folder / file)
     if document is None or problems:
         received = problems[0].message if problems else ""
-        raise FedkgError(f"the module {file} cannot be read", received=received)
+        raise FedkgError(
+            f"the ontology file {file} of fedkg cannot be read",
+            received=received,
+            help="install fedkg again",
+        )
     return document
 
 

@@ -123,7 +123,9 @@ class _Reading:
             advice = f"add `{prefix}: https://...` to `curie_map` in the metadata"
             self.report(cell, f"the prefix `{prefix}:` is not declared in `curie_map`", advice)
         elif not is_iri(self.prefixes[prefix] + local):
-            self.report(cell, f"`{cell.value}` does not make an IRI", "check its characters")
+            self.report(
+                cell, f"`{cell.value}` does not make an IRI", "remove spaces, quotes and braces"
+            )
         else:
             return ox.NamedNode(self.prefixes[prefix] + local)
         return None
@@ -420,7 +422,7 @@ def _number(reading: _Reading, cell: _Cell | None) -> list[_Annotation]:
         number = -1.0
     if not 0 <= number <= 1:
         reading.report(
-            cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write 0.9"
+            cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write it as 0.9"
         )
     return [(SSSOM + "confidence", ox.Literal(cell.value, datatype=ox.NamedNode(XSD + "decimal")))]
 

@@ -222,7 +222,7 @@ def _complain(error: urllib.error.HTTPError, had_header: bool) -> NoReturn:
     code, reason = error.code, str(error.reason or http.client.responses.get(error.code, ""))
     if code in (401, 403):
         advice = (
-            "is what the header holds still valid?"
+            "check that the value of the header is still valid"
             if had_header
             else f"put the value of the header Authorization into {VARIABLE}"
         )
@@ -244,9 +244,9 @@ def _complain(error: urllib.error.HTTPError, had_header: bool) -> NoReturn:
             wait_s=wait_s,
         )
     advice = (
-        "is this the address of the query service? it often ends with /query or /sparql"
+        "check that this is the address of the query service; it often ends with /query or /sparql"
         if code in (404, 405, 415)
-        else "is it a SPARQL 1.1 endpoint?"
+        else "check that the address is that of a SPARQL 1.1 endpoint"
     )
     raise StoreProblem("FKG140", f"answers {code} {reason}", help=advice)
 
@@ -273,8 +273,8 @@ def _solutions(body: bytes, kind: str) -> list[Solution]:
             else f"{kind}"
         )
         advice = (
-            "is this the address of the query service, not of its page for people? it "
-            "often ends with /query or /sparql"
+            "give the address of the query service, not of its web page; it often ends with "
+            "/query or /sparql"
         )
         raise StoreProblem("FKG141", f"answers with {what} instead of SPARQL results", help=advice)
     try:
@@ -283,7 +283,7 @@ def _solutions(body: bytes, kind: str) -> list[Solution]:
             raise StoreProblem(
                 "FKG141",
                 "answers yes or no to a question for rows",
-                help="is it a SPARQL 1.1 endpoint?",
+                help="check that the address is that of a SPARQL 1.1 endpoint",
             )
         return [tuple(solution) for solution in found]
     except (SyntaxError, ValueError):

@@ -210,7 +210,9 @@ def _number(endpoint: Endpoint, literal: ox.Literal) -> int:
 
 def _odd(endpoint: Endpoint) -> StoreProblem:
     return StoreProblem(
-        "FKG141", f"{endpoint.name} gives an unexpected answer", help="is it a SPARQL 1.1 endpoint?"
+        "FKG141",
+        f"{endpoint.name} gives an unexpected answer",
+        help="check that it is a SPARQL 1.1 endpoint",
     )
 
 
@@ -320,6 +322,6 @@ def _complain_of_nothing(endpoint: Endpoint) -> None:
     advice = (
         f"it has named graphs: add ?default-graph-uri={named.value} to the address"
         if isinstance(named, ox.NamedNode)
-        else "is the data loaded?"
+        else "check that the data has been loaded into the endpoint"
     )
     raise StoreProblem("FKG140", f"the default graph of {endpoint.name} is empty", help=advice)

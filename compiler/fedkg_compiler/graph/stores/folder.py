@@ -119,7 +119,7 @@ def open_store(folder: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     except StoreProblem as problem:
         return None, (problem.diagnostic(str(folder)),)
     if not state.parts:
-        advice = f"fedkg graph load {folder} FILES..."
+        advice = f"load graphs into it: fedkg graph load {folder} FILES..."
         return None, (
             report("FKG143", point(str(folder)), f"the store {folder} is empty", help=advice),
             *_broken_off(folder),

@@ -117,7 +117,7 @@ def test_a_device_that_is_not_there_is_reported_before_anything_is_read(tmp_path
             "plant: {clients: 3, steps: 500}", "path: none.csv"
         ),
     )
-    with pytest.raises(JobError, match=r"learning\.device: there is no cuda"):
+    with pytest.raises(JobError, match=r"learning\.device: this computer has no device cuda"):
         run_causes(
             job.rename(tmp_path / "far.yaml"),
             out=tmp_path / "run",

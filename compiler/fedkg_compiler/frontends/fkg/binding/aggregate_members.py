@@ -279,9 +279,14 @@ def _by_class(source: InClass, own: tuple[str, ...], sources: Sources) -> Solved
     if iri is None:
         return None
     if iri == sources.names.rows_class:
-        message = "the members of this class are the rows of the table"
+        message = (
+            "the members of this class are the rows of the table; a rule reads one row at a time"
+        )
         sources.problems.error(
-            "FKG275", source.span, message, "compare rows of a table with `never falls`, or in time"
+            "FKG275",
+            source.span,
+            message,
+            "compare rows with `never falls`, or use an operator over time such as `always`",
         )
         return None
     rows: list[Row] = [(entity_cell(member, sources),) for member in sources.graph.instances(iri)]

@@ -178,7 +178,7 @@ def _parts(
         "FKG174",
         node.source.span,
         f"some members lack a value ({names_lacking} of {environment.name(first)}, for example):"
-        " fedkg leaves out the part of the rule that needs it there",
+        " there, fedkg leaves out the part of the rule that needs the value",
         "add the missing values; without a limit, this part of the rule is never violated",
     )
     groups: dict[frozenset[str], list[int]] = {frozenset(): []}

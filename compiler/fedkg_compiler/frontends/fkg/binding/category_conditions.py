@@ -147,7 +147,10 @@ def _key_of(subject: Expression, scope: Scope) -> tuple[str, str] | None:
     if isinstance(subject, Apply) and (variables := variables_of(subject)) is not None:
         return subject.name.text, variables
     scope.problems.error(
-        "FKG230", subject.span, "only a label or a column can be a class", "write: grade is D"
+        "FKG230",
+        subject.span,
+        "only a label or a column has classes",
+        "write its name before `is`, as in: grade is D",
     )
     return None
 
@@ -274,7 +277,7 @@ def _predicted(
         holds = "never" if negated else "always"
         message = f"these are all classes of `{label.name}`: this {holds} holds"
         scope.problems.error(
-            "FKG282", words[-1].span, message, "leave a class out, or leave the condition out"
+            "FKG282", words[-1].span, message, "remove a class, or remove the condition"
         )
         return None
     ids = {name: scope.book.column(_score(label, name)) for name in label.classes}

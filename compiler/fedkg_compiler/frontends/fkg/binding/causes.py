@@ -52,14 +52,14 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
             if len(loops) == 1
             else f"{loops[0]} and {len(loops) - 1} more would drive themselves"
         )
-        message = f"{who}: every client does so anyway, and that is left out"
+        message = f"{who}: fedkg leaves this out, because every client drives itself anyway"
         sources.problems.info("FKG292", statement.driver.span, message)
     if not pairs:
         sources.problems.warning(
             "FKG292",
             statement.quantifier.span,
             f"the cause `{statement.name.text}` does not connect two different clients",
-            "correct the pattern",
+            "correct the pattern so that it finds entities of two clients",
         )
     return CauseRecord(
         name=statement.name.text,
@@ -94,9 +94,14 @@ def _steps(statement: Cause, lag: float, sources: Sources) -> int | None:
     step = sources.names.timing.step
     if step is None or statement.lag is None:
         if statement.lag is not None and not sources.names.timing.step_broken:
-            message = "no timeline tells how many steps this is"
+            message = (
+                "the length of a step is unknown, so fedkg does not know how many steps this lag is"
+            )
             sources.problems.info(
-                "FKG292", statement.lag.span, message, "declare it: timeline step 5 min"
+                "FKG292",
+                statement.lag.span,
+                message,
+                "write the time from one row to the next: timeline step 5 min",
             )
         return None
     return math.ceil(lag / step - NEARLY)

@@ -599,7 +599,12 @@ def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float
         return None
     found = conversion(replace(unit), second).one(quantity.value)
     if math.isinf(found):
-        problems.error("FKG228", quantity.span, "this duration is too long", "write: 5 min")
+        problems.error(
+            "FKG228",
+            quantity.span,
+            "this duration is too long",
+            "write a shorter one, such as 5 min",
+        )
         return None
     return found
 
@@ -628,7 +633,7 @@ def in_scope(names: Names, problems: Problems) -> None:
     if names.client:
         names.causes, names.loads = [], []
         if not private:
-            message = "no statement has the scope `client`: there is nothing for a private pack"
+            message = "no statement has the scope `client`, so the pack of a client would be empty"
             problems.error(
                 "FKG286",
                 COMMAND_LINE,

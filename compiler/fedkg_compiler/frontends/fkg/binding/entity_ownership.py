@@ -38,7 +38,7 @@ def check_client(sources: Sources) -> None:
         return
     advice = 'state the owners in the graph: plant:Linz fkg:client "linz"'
     if ownership.clients:  # the names of other clients are not shown
-        advice = "it is written as `fkg:client` gives it in the graph, in upper and lower case"
+        advice = "write the client as `fkg:client` states it in the graph, in upper and lower case"
     sources.problems.error(
         "FKG288", COMMAND_LINE, f"nothing in the graph belongs to the client `{client}`", advice
     )

@@ -123,13 +123,13 @@ def _target(word: Word, names: Names, problems: Problems) -> _Target | None:
         return None
     outputs = [name for name, one in names.signals.items() if one.role == "output"]
     if signal is not None:
-        message = f"`{word.text}` is data: a set holds parameters, or what is predicted"
+        message = f"`{word.text}` is data: a set constrains parameters or outputs of the model"
         problems.error("FKG289", word.span, message, "write a rule for it: require ...")
         return None
     advice = did_you_mean(
         word.text,
         [*ALL, *outputs, *names.labels],
-        "keep parameters, parameters.NAME, predictions or an output in a set",
+        "a set constrains `parameters`, `parameters.NAME`, `predictions` or an output",
     )
     problems.error("FKG289", word.span, f"a set cannot constrain `{word.text}`", advice)
     return None
@@ -162,7 +162,9 @@ def _arguments(
     for word, value in call.named:
         if word.text not in wanted:
             advice = did_you_mean(word.text, wanted, f"write {form}")
-            problems.error("FKG290", word.span, f"`{shape}` has no `{word.text}`", advice)
+            problems.error(
+                "FKG290", word.span, f"the set `{shape}` has no argument `{word.text}`", advice
+            )
             return None
         named.setdefault(word.text, value)
     found: list[tuple[str, Expression | None]] = []
@@ -280,7 +282,9 @@ def _numbers(
         return None
     if name in _SIZES and (numbers < 0).any():
         row = int(np.flatnonzero(numbers < 0)[0])
-        message = f"a {name} is not negative, and this is {numbers[row]:g}{scope.where(row)}"
+        message = (
+            f"a {name} must not be negative, and this one is {numbers[row]:g}{scope.where(row)}"
+        )
         problems.error(
             "FKG290",
             value.span,
@@ -349,7 +353,7 @@ def _in_order(
                 "FKG290",
                 statement.call.span,
                 f"no value is above {low:g} and below {high:g}{where}",
-                "exchange the two ends",
+                "exchange the two limits",
             )
             return False
     return True

@@ -137,7 +137,9 @@ def settle_library(names: Names, program: Program, problems: Problems) -> None:
         return
     for word, missing in unfit.items():
         example = f"{LIBRARY}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
-        message = f"nothing in this graph fits {_listed([f'`{name}`' for name in missing])}"
+        message = (
+            f"nothing in this graph fits the rules of {_listed([f'`{name}`' for name in missing])}"
+        )
         problems.info(
             "FKG541", word.span, message, f"{example} lists at its top what the graph must contain"
         )

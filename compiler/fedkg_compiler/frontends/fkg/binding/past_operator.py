@@ -44,7 +44,7 @@ def one_step_back(span: Span, scope: Scope) -> Scope | None:
     """Return the scope that reads one step earlier; report and return None if it already does."""
     if scope.view.key.startswith(("past", "previous")):
         inside = "`past`" if scope.view.past else "`never`"
-        message = f"`past` inside {inside} would be two steps back, and one is all that is kept"
+        message = f"`past` inside {inside} would be two steps back, and fedkg keeps only one"
         scope.problems.error(
             "FKG262",
             span,

@@ -109,7 +109,7 @@ def query_environment(
             if isinstance(error, UnicodeDecodeError)
             else getattr(error, "strerror", None) or str(error)
         )
-        advice = "the path is relative to the folder of the rule file"
+        advice = "check the path, which is relative to the folder of the rule file"
         sources.problems.error(
             "FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice
         )

@@ -386,7 +386,9 @@ def _mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
             f"?{found.name} is found for the whole formula and cannot be used inside a set of"
             " members"
         )
-        scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
+        scope.problems.error(
+            "FKG274", span, message, f"compare the sum or count of the members with ?{found.name}"
+        )
         return None
     found.values.append(span)
     columns = np.array([found.column], dtype=np.int64)
@@ -738,7 +740,7 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
             scope.problems.error(
                 "FKG215",
                 point.span,
-                "a difference is compared with a point on a scale: this is in"
+                "a difference is compared with a point on a scale: this point is in"
                 f" {point.unit.text if point.unit else ''}",
                 (
                     f"write the difference in {point.unit.step_text}, or say that its numbers are"
@@ -966,8 +968,8 @@ def _tell_missing(
     problems.info(
         "FKG174",
         environment.span,
-        f"{many} a value ({names} in {environment.name(rows[0])}{example}): fedkg leaves out the "
-        f"part of the rule that needs it there",
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): there, fedkg leaves "
+        f"out the part of the rule that needs the value",
         "add the missing values; without a limit, this part of the rule is never violated",
     )
 
@@ -1097,9 +1099,9 @@ def _keys(
                 problems.error(
                     "FKG231",
                     rule.rule.name.span,
-                    f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}`"
-                    " has one of them",
-                    "compare entities with separate columns",
+                    f"no table row is about both {selected[key[0]]} and {key[1]}: in each row, "
+                    f"column `{key[0]}` names only one of them",
+                    "give each of them separate columns, so that one row has the values of both",
                 )
         offered: dict[str, set[str]] = {}
         own = all(
@@ -1118,7 +1120,7 @@ def _keys(
                 problems.warning(
                     "FKG231",
                     rule.rule.name.span,
-                    f"column `{header}` tells which table rows are about {one}, and which about"
+                    f"column `{header}` tells which table rows are about {one} and which are about"
                     f" {two}: the rule is checked on all rows",
                     "read a signal of the entity that is meant, as in torque(?machine), or leave"
                     " the other one out of the variables",

@@ -328,8 +328,7 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
             return None
         case _ if texts and not all(unknown):
             message = (
-                f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is"
-                " none"
+                f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is not"
             )
             problems.error(
                 "FKG209", series.span, message, "write numbers, or `unknown` for a missing one"

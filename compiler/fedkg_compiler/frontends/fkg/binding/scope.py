@@ -741,17 +741,17 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     advice = ""
     if {"norm volume"} & {name for name, _ in (*one.dimension, *two.dimension)}:
         advice = (
-            "a norm cubic metre is an amount of gas; what it fills depends on temperature and"
-            " pressure, so convert it in the data"
+            "a norm cubic metre is an amount of gas, and its volume depends on temperature and"
+            " pressure: convert it in the data"
         )
     elif {one.text, two.text} & _ANGLES and "temperature" in {
         name for name, _ in (*one.dimension, *two.dimension)
     }:
-        advice = "it is an angle here: write degC, degF or K for a temperature"
+        advice = "this unit is an angle: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
         advice = (
-            "a plain number (% and ppm are such, too) goes with plain numbers alone: correct the"
-            " unit here, or in the declaration"
+            "only plain numbers (also in % or ppm) go with plain numbers: correct the unit here, "
+            "or in the declaration"
         )
     else:
         advice = "correct the unit here, or in the declaration"
@@ -1038,8 +1038,8 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
         scope.problems.error(
             "FKG236",
             span,
-            f"the power {exponent:g} of a value in `{a.unit.text}` is not a quantity",
-            "divide by a quantity of its kind first",
+            f"the exponent {exponent:g} is too large: fedkg reads exponents up to {MAX_EXPONENT:g}",
+            "use a smaller exponent, or compute the power in a column of the data",
         )
         return None
     unit = None if a.unit is None else power(a.unit, Fraction(repr(exponent)).limit_denominator(64))

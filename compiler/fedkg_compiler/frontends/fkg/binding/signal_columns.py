@@ -322,7 +322,7 @@ def _unknown_function(node: Apply, sources: Sources) -> None:
             "FKG271",
             node.name.span,
             f"`{name}` is a template, that is a condition, not a number",
-            f"write follows {name}(...), alone",
+            f"write follows {name}(...), without a comparison",
         )
         return
     if name in OTHER_NAMES:
@@ -919,8 +919,8 @@ def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: 
         return NOWHERE
     if sources.book.unit_place(place.column) is not None and not same_scale(place.stored, unit):
         message = (
-            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in"
-            f" `{place.stored.text}`: in which is its column?"
+            f"the sheet gives `{tag}` the unit `{text}`, and other rules read it in"
+            f" `{place.stored.text}`; fedkg cannot tell in which of them its column is"
         )
         sources.problems.error(
             "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"

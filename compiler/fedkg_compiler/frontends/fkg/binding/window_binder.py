@@ -223,8 +223,8 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
         return None
     if isinstance(value, Moving):
         message = (
-            f"{what} is a number, a duration or a value of the quantifier: this is known row by row"
-            " only"
+            f"{what} must be a number, a duration or a value of the quantifier, and this differs "
+            "from row to row of the table"
         )
         advice = (
             "write how long ago: 10 min ago"
@@ -357,7 +357,7 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
             "FKG255",
             window.span,
             message,
-            "widen the window so that it contains a multiple of {step}",
+            f"widen the window so that it contains a multiple of {step}",
         )
         return False
     width = last.steps - first.steps
