@@ -44,9 +44,9 @@ from fedkg.federated import train
 from fedkg.federated.attacks import Attack
 from fedkg.federated.round_record import RoundRecord
 from fedkg.jobs import Job, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.jobs.trial_training import build_trial_algorithm
 

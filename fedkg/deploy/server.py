@@ -60,23 +60,23 @@ from fedkg.federated.temporal.properties import unknown_properties
 from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
-from fedkg.jobs.folder import Row, RunFolder
-from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.prediction_target import choose_output
-from fedkg.jobs.rules_only_baseline import ControlSums
-from fedkg.jobs.runner import RulesChange, Run, resume, start_run
-from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.job_tables import (
+from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.experiment.job_tables import (
     SERVER_NAME,
     TablePart,
     merge_tables,
     read_server_part,
     table_samples,
 )
-from fedkg.jobs.samples.sample_preparation import Samples, join_samples
-from fedkg.jobs.samples.site_summary import TRAIN, SiteSummary, merge_summaries
-from fedkg.jobs.samples.task_metrics import figures_of
-from fedkg.jobs.samples.trial import Evaluation, Trial
+from fedkg.jobs.experiment.sample_preparation import Samples, join_samples
+from fedkg.jobs.experiment.site_summary import TRAIN, SiteSummary, merge_summaries
+from fedkg.jobs.experiment.task_metrics import figures_of
+from fedkg.jobs.experiment.trial import Evaluation, Trial
+from fedkg.jobs.folder import Row, RunFolder
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.prediction_target import choose_output
+from fedkg.jobs.rules_only_baseline import ControlSums
+from fedkg.jobs.runner import RulesChange, Run, resume, start_run
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials

@@ -39,18 +39,15 @@ from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
 from fedkg.exclusion_reasons import UNCONFIRMED
 from fedkg.federated.temporal.client_property_mining import Inferred
-from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.parameter_set_distances import set_distance_row
-from fedkg.jobs.prediction_target import choose_output
-from fedkg.jobs.samples.experiment import Experiment, frames_by_site, target_of
-from fedkg.jobs.samples.job_tables import (
+from fedkg.jobs.experiment.experiment import Experiment, frames_by_site, target_of
+from fedkg.jobs.experiment.job_tables import (
     SERVER_NAME,
     TablePart,
     read_table_parts,
     summarise_table,
     table_samples,
 )
-from fedkg.jobs.samples.sample_preparation import (
+from fedkg.jobs.experiment.sample_preparation import (
     SamplePart,
     Samples,
     files_of_sites,
@@ -58,9 +55,12 @@ from fedkg.jobs.samples.sample_preparation import (
     read_sample_parts,
     summarise_samples,
 )
-from fedkg.jobs.samples.site_knowledge import load_site_knowledge
-from fedkg.jobs.samples.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
-from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.experiment.site_knowledge import load_site_knowledge
+from fedkg.jobs.experiment.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
+from fedkg.jobs.experiment.trial import Trial
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.parameter_set_distances import set_distance_row
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials

@@ -35,8 +35,8 @@ from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
 from fedkg.jobs.causes.aligned_site_tables import count_differences, count_steps, find_step
 from fedkg.jobs.causes.measurements import training_steps
-from fedkg.jobs.samples.job_tables import TablePart
-from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
+from fedkg.jobs.experiment.job_tables import TablePart
+from fedkg.jobs.experiment.site_summary import SERVER, TEST, TRAIN
 from fedkg.jobs.table_rule_evaluation import count_on_tables
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.jobs.trial_training import deployed_models

@@ -21,9 +21,9 @@ from fedkg.errors import FederationError, JobError
 from fedkg.federated import Clients, Problem
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
+from fedkg.jobs.experiment.task_metrics import task_loss
 from fedkg.jobs.model_builder import build_model
 from fedkg.jobs.prediction_target import choose_output
-from fedkg.jobs.samples.task_metrics import task_loss
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import feature_headers
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials

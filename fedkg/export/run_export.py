@@ -14,11 +14,11 @@ from fedkg.export.model import Certified, require_enforceable, write_model
 from fedkg.export.run_model import RunKnowledge, RunModel, RunOutputs, RunRules, one_hot_places
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
-from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.trial_expansion import TrialConfig
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Params

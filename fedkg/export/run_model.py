@@ -25,9 +25,9 @@ from fedkg.export.graph import GraphModel
 from fedkg.federated.model.constrained_outputs import EXCLUDED, Informed, Projected
 from fedkg.federated.model.knowledge_columns import UNKNOWN, Bounded, BoundedChance, Laid, Narrow
 from fedkg.federated.temporal.hard_rule_forecasts import ForecastTeacher, HardForecasts
+from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
+from fedkg.jobs.experiment.site_knowledge import TrainedPredictor
 from fedkg.jobs.rules_only_baseline import certain_classes
-from fedkg.jobs.samples.knowledge_feature_columns import ColumnForm
-from fedkg.jobs.samples.site_knowledge import TrainedPredictor
 from fedkg.knowledge.exportable_knowledge_evaluation import (
     allowed_in_graph,
     interval_in_graph,

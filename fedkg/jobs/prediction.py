@@ -26,17 +26,17 @@ from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
+from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.experiment.job_tables import TablePart, table_samples
+from fedkg.jobs.experiment.model_inputs import ModelInputs
+from fedkg.jobs.experiment.rules_on_samples import SampleRules, tally_forecasts
+from fedkg.jobs.experiment.sample_preparation import SamplePart, Samples, cut_windows, join_samples
+from fedkg.jobs.experiment.site_summary import TEST
+from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import TRIALS, RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
-from fedkg.jobs.samples.experiment import Experiment
-from fedkg.jobs.samples.job_tables import TablePart, table_samples
-from fedkg.jobs.samples.model_inputs import ModelInputs
-from fedkg.jobs.samples.rules_on_samples import SampleRules, tally_forecasts
-from fedkg.jobs.samples.sample_preparation import SamplePart, Samples, cut_windows, join_samples
-from fedkg.jobs.samples.site_summary import TEST
-from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.data_section import TABLE_SET, Site
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import read_site_frame

@@ -11,7 +11,7 @@ from typing import Any
 from fedkg._internal.threads import library_threads
 from fedkg.federated.executors import Ranks
 from fedkg.jobs.code_trust import require_trust
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials

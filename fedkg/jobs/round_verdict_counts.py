@@ -7,7 +7,7 @@ import numpy as np
 from fedkg.federated import RoundRecord, ScoreOptions
 from fedkg.federated.server.scoring import tolerances
 from fedkg.jobs.events import Values
-from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.experiment.trial import Trial
 
 
 class VerdictCounts:

@@ -28,7 +28,7 @@ from fedkg.federated.temporal.expert_rules import expert_rules
 from fedkg.federated.temporal.forecast_rules import ForecastRules
 from fedkg.federated.temporal.hard_rule_forecasts import forecast_teacher
 from fedkg.jobs.comparison_metric import MEASURES, Measure
-from fedkg.jobs.samples.task_metrics import figures_of
+from fedkg.jobs.experiment.task_metrics import figures_of
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 
 SURE = 50.0

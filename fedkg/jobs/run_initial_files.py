@@ -18,6 +18,7 @@ from fedkg._internal.yaml_documents import parse_yaml
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs.checksum_log import state_of
 from fedkg.jobs.code_trust import require_trust
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import (
     CHECKSUM_KEY,
@@ -35,7 +36,6 @@ from fedkg.jobs.folder import (
 )
 from fedkg.jobs.folder_repair import Recovery
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
 from fedkg.jobs.schema.endpoint_recognition import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_differences import list_differences

@@ -31,6 +31,8 @@ from fedkg.jobs.comparison.summary import Result, compare_trials, describe_compa
 from fedkg.jobs.endpoint_fetch_log import record_endpoints
 from fedkg.jobs.events import Event, EventLog, Listener, ignore_event
 from fedkg.jobs.executor_description import format_executor_note
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
 from fedkg.jobs.folder import (
     FINAL_TABLES,
@@ -55,8 +57,6 @@ from fedkg.jobs.round_verdict_counts import VerdictCounts
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_only_baseline import as_json, describe_rules_alone
 from fedkg.jobs.run_initial_files import reject_changed_job, reopen_run, write_initial_files
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
 from fedkg.jobs.site_models import DeployedModels

@@ -22,9 +22,9 @@ from fedkg.data.sets import DataSet
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.incidents import find_incidents
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
+from fedkg.jobs.experiment.knowledge_feature_columns import category_codes
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts
-from fedkg.jobs.samples.knowledge_feature_columns import category_codes
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.unevaluated_rules import NO_ROW, NO_ROWS

@@ -16,7 +16,7 @@ from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ScoreOptions
 from fedkg.federated.theory.scfa_constants import sight, theta
-from fedkg.jobs.samples.trial import Trial
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.schema.job import Theory
 from fedkg.jobs.trial_expansion import TrialConfig
 

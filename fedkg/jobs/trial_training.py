@@ -50,7 +50,7 @@ from fedkg.models import Model
 from fedkg.pack import Pack
 
 if TYPE_CHECKING:
-    from fedkg.jobs.samples.trial import Trial
+    from fedkg.jobs.experiment.trial import Trial
 
 
 def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Settings:

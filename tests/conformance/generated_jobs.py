@@ -23,10 +23,10 @@ from fedkg.federated import ServerState
 from fedkg.federated.conformance import Array, Federation
 from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.job_tables import read_job_tables
+from fedkg.jobs.experiment.sample_preparation import Samples
+from fedkg.jobs.experiment.site_summary import SERVER, TRAIN
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.sample_preparation import Samples
-from fedkg.jobs.samples.site_summary import SERVER, TRAIN
 from fedkg.jobs.schema.job_reader import parse_job
 
 LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))

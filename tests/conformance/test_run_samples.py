@@ -32,9 +32,9 @@ from fedkg.jobs.causes.discovery import discover_causes
 from fedkg.jobs.causes.job_file import read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.experiment import create_experiment
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.experiment import create_experiment
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job_reader import read_job
 from fedkg.jobs.trial_expansion import expand_trials
 

@@ -18,7 +18,7 @@ import yaml
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
-import fedkg.jobs.samples.sample_preparation
+import fedkg.jobs.experiment.sample_preparation
 import fedkg.jobs.source_tables
 import fedkg.jobs.table_rule_evaluation
 from fedkg.data.ai4i import generate
@@ -778,8 +778,8 @@ def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
             (fedkg.jobs.source_tables, "read_tables"),
             (fedkg.jobs.source_tables, "read_table"),
             (fedkg.jobs.source_tables, "read_site"),
-            (fedkg.jobs.samples.sample_preparation, "read_all_sites"),
-            (fedkg.jobs.samples.sample_preparation, "load_sites"),
+            (fedkg.jobs.experiment.sample_preparation, "read_all_sites"),
+            (fedkg.jobs.experiment.sample_preparation, "load_sites"),
             (fedkg.jobs.table_rule_evaluation, "read_site"),
         ]
 

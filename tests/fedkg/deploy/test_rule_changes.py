@@ -33,8 +33,8 @@ from fedkg.federated import ServerState
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.jobs.trial_training import train_rounds

@@ -17,9 +17,9 @@ import yaml
 from command import Command, call
 
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Params, predict
 

@@ -13,12 +13,12 @@ import pytest
 from fedkg.data.sets import DataSet, data_set
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import run_job
+from fedkg.jobs.experiment import sample_preparation as reading
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.site_summary import TEST, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples import sample_preparation as reading
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import expand_trials

@@ -14,9 +14,9 @@ from fedkg.errors import JobError
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.report import write_report

@@ -14,10 +14,10 @@ import yaml
 from command import Command, call
 
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.trial_expansion import expand_trials

@@ -10,10 +10,10 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.jobs import resume, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.model_graphs import GraphCache
 from fedkg.jobs.rule_pack import empty_pack
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.models.tabnet import TabNet
 from fedkg.pack import load

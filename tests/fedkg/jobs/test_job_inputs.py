@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fedkg.data.sets import DataSet, data_set, standardise
 from fedkg.federated.problem import Clients, gathered, pool
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.model_inputs import build_inputs
 from fedkg.jobs.rule_pack import empty_pack
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.model_inputs import build_inputs
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import plan_trials
 

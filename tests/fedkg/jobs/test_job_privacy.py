@@ -15,12 +15,12 @@ from fedkg.errors import JobError, Stopped, UsageError
 from fedkg.federated import Clients
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
+from fedkg.jobs.experiment.job_tables import read_job_tables
+from fedkg.jobs.experiment.site_summary import SERVER, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import empty_pack, load_rules
-from fedkg.jobs.samples.experiment import create_experiment
-from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.site_summary import SERVER, TRAIN
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.consistency import describe_unprotected
 from fedkg.jobs.schema.job_reader import parse_job
@@ -185,7 +185,9 @@ def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypat
     texts = [*whole.texts("Type")]
     texts[row] = "a single one"
     tables = SourceTables(whole=whole.with_texts("Type", texts))
-    monkeypatch.setattr("fedkg.jobs.samples.job_tables.read_tables", lambda job, contract: tables)
+    monkeypatch.setattr(
+        "fedkg.jobs.experiment.job_tables.read_tables", lambda job, contract: tables
+    )
     plain, private = (
         read_job_tables(job.model_copy(update={"privacy": privacy}), pack).source.features
         for privacy in (None, Privacy(**EXAMPLE))

@@ -13,8 +13,8 @@ from run_figures import csv_of, figures
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError, TableError, UsageError
 from fedkg.jobs import resume, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job_reader import parse_job
 
 pytestmark = pytest.mark.usefixtures("no_report")

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.jobs import run_job
+from fedkg.jobs.experiment.experiment import create_experiment
+from fedkg.jobs.experiment.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
-from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trial_expansion import expand_trials
 

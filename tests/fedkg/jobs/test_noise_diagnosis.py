@@ -18,10 +18,10 @@ from fedkg.jobs.comparison.privacy_noise_diagnosis import (
     protected_trials,
 )
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
+from fedkg.jobs.experiment.sample_preparation import SamplePart, summarise_samples
+from fedkg.jobs.experiment.site_summary import TEST, TRAIN
+from fedkg.jobs.experiment.task_metrics import compute_figures, constant_answer_figure
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.sample_preparation import SamplePart, summarise_samples
-from fedkg.jobs.samples.site_summary import TEST, TRAIN
-from fedkg.jobs.samples.task_metrics import compute_figures, constant_answer_figure
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep

@@ -9,7 +9,7 @@ from fedkg.constraints import evaluate_bank
 from fedkg.data import deal_names
 from fedkg.data.ai4i import TORQUE, WEAR, generate
 from fedkg.evaluation import table_values
-from fedkg.jobs.samples.server_probe_rows import probe_rows
+from fedkg.jobs.experiment.server_probe_rows import probe_rows
 from fedkg.jobs.schema.job import Scoring
 
 

@@ -13,9 +13,9 @@ import torch
 from command import call
 
 import fedkg
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.rules_only_baseline import classes_control, regression_control
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
 

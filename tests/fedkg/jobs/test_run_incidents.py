@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fedkg.jobs import resume, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
+from fedkg.jobs.experiment.site_summary import TEST, TRAIN
 from fedkg.jobs.folder import INCIDENTS, PREDICTION_INCIDENTS, RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
-from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
 

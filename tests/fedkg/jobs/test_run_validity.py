@@ -11,9 +11,9 @@ from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
+from fedkg.jobs.experiment.job_tables import read_job_tables
+from fedkg.jobs.experiment.site_summary import TEST, TRAIN
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.samples.job_tables import read_job_tables
-from fedkg.jobs.samples.site_summary import TEST, TRAIN
 from fedkg.jobs.schema.algorithm_presets import PRESETS
 
 

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from fedkg.errors import JobError
 from fedkg.jobs import read_job, run_job
+from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.model_builder import build_model, head_parameters
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import create_experiment
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Model
 from fedkg.jobs.trial_expansion import expand_trials

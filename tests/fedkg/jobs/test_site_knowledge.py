@@ -19,10 +19,10 @@ from fedkg.errors import JobError
 from fedkg.federated.model.constrained_outputs import Trust
 from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, SiteTrust, informed
 from fedkg.jobs import run_job
+from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.samples.experiment import Experiment, create_experiment
-from fedkg.jobs.samples.trial import Trial
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.models import MLP

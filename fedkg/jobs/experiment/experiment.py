@@ -47,6 +47,49 @@ from fedkg.graphs import find_neighbours
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
+from fedkg.jobs.experiment.job_tables import frame_of_split, read_job_tables
+from fedkg.jobs.experiment.knowledge_feature_columns import (
+    ColumnForm,
+    knowledge_columns,
+    note_excluded_labels,
+    reconcile_labels,
+    site_columns,
+    with_columns,
+    with_pixel_names,
+)
+from fedkg.jobs.experiment.model_inputs import ModelInputs, build_inputs
+from fedkg.jobs.experiment.rules_on_samples import (
+    SampleRules,
+    build_sample_rules,
+    codes_of,
+    input_layout,
+    is_flattened,
+)
+from fedkg.jobs.experiment.sample_preparation import (
+    Index,
+    Samples,
+    SiteSplit,
+    assign_test_samples,
+    count_held_out,
+    count_per_site,
+    read_samples,
+    samples_time_range,
+    site_timing,
+    split_samples,
+)
+from fedkg.jobs.experiment.server_probe_rows import probe_rows
+from fedkg.jobs.experiment.site_knowledge import (
+    SiteKnowledge,
+    Target,
+    TrainedPredictor,
+    load_site_knowledge,
+    train_predictor,
+)
+from fedkg.jobs.experiment.site_summary import SERVER, TEST, TRAIN
+from fedkg.jobs.experiment.state_augmentation import AugmentedSamples, augment_samples
+from fedkg.jobs.experiment.task_metrics import constant_answer_figure, figure_sums, task_loss
+from fedkg.jobs.experiment.trial import Trial
+from fedkg.jobs.experiment.trust_level_selection import select_trust
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_noise
 from fedkg.jobs.model_builder import build_model, head_parameters
@@ -62,49 +105,6 @@ from fedkg.jobs.rules_only_baseline import (
     merge_controls,
     regression_control,
 )
-from fedkg.jobs.samples.job_tables import frame_of_split, read_job_tables
-from fedkg.jobs.samples.knowledge_feature_columns import (
-    ColumnForm,
-    knowledge_columns,
-    note_excluded_labels,
-    reconcile_labels,
-    site_columns,
-    with_columns,
-    with_pixel_names,
-)
-from fedkg.jobs.samples.model_inputs import ModelInputs, build_inputs
-from fedkg.jobs.samples.rules_on_samples import (
-    SampleRules,
-    build_sample_rules,
-    codes_of,
-    input_layout,
-    is_flattened,
-)
-from fedkg.jobs.samples.sample_preparation import (
-    Index,
-    Samples,
-    SiteSplit,
-    assign_test_samples,
-    count_held_out,
-    count_per_site,
-    read_samples,
-    samples_time_range,
-    site_timing,
-    split_samples,
-)
-from fedkg.jobs.samples.server_probe_rows import probe_rows
-from fedkg.jobs.samples.site_knowledge import (
-    SiteKnowledge,
-    Target,
-    TrainedPredictor,
-    load_site_knowledge,
-    train_predictor,
-)
-from fedkg.jobs.samples.site_summary import SERVER, TEST, TRAIN
-from fedkg.jobs.samples.state_augmentation import AugmentedSamples, augment_samples
-from fedkg.jobs.samples.task_metrics import constant_answer_figure, figure_sums, task_loss
-from fedkg.jobs.samples.trial import Trial
-from fedkg.jobs.samples.trust_level_selection import select_trust
 from fedkg.jobs.schema.consistency import describe_unprotected
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject

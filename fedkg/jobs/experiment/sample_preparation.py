@@ -36,7 +36,7 @@ from fedkg.jobs.chronological_holdout import (
     horizon_of,
     note_order,
 )
-from fedkg.jobs.samples.site_summary import (
+from fedkg.jobs.experiment.site_summary import (
     SERVER,
     TEST,
     TRAIN,

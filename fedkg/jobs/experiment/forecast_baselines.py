@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets import DataSet
+from fedkg.jobs.experiment.sample_preparation import Samples
+from fedkg.jobs.experiment.site_summary import TRAIN
 from fedkg.jobs.folder import Row
-from fedkg.jobs.samples.sample_preparation import Samples
-from fedkg.jobs.samples.site_summary import TRAIN
 
 SEASON = {"s": 86_400.0, "h": 24.0}
 """A day in a time unit of a data set: plants and traffic repeat daily."""

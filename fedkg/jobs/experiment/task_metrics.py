@@ -15,9 +15,9 @@ from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.task_losses import CoxLoss, KnownSquaredError, Loss
 from fedkg.federated.metrics import Detection, concordant_pairs, detection
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
-from fedkg.jobs.samples.model_inputs import ModelInputs
-from fedkg.jobs.samples.sample_preparation import Index
-from fedkg.jobs.samples.site_summary import TEST, SiteSummary
+from fedkg.jobs.experiment.model_inputs import ModelInputs
+from fedkg.jobs.experiment.sample_preparation import Index
+from fedkg.jobs.experiment.site_summary import TEST, SiteSummary
 from fedkg.models import Model, Params, predict
 
 PREDICTION_BATCH = 512

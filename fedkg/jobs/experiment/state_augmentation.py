@@ -18,8 +18,8 @@ from fedkg.granger.effects import edges
 from fedkg.granger.moments import series_of
 from fedkg.granger.protocol import traffic
 from fedkg.jobs.causes.learning import choose_lags, learn_causes
-from fedkg.jobs.samples.sample_preparation import Samples
-from fedkg.jobs.samples.site_summary import TEST
+from fedkg.jobs.experiment.sample_preparation import Samples
+from fedkg.jobs.experiment.site_summary import TEST
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.job import Job
 from fedkg.learned_knowledge import CausalEdge

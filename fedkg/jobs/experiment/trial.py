@@ -30,20 +30,25 @@ from fedkg.federated.temporal.forecast_scores import Judged, Kept, Scores, judge
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.jobs.comparison_metric import MEASURES
+from fedkg.jobs.experiment.forecast_baselines import baseline_rows, site_forecasts, value_rows
+from fedkg.jobs.experiment.injected_knowledge_metrics import knowledge_rows, knowledge_sums
+from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
+from fedkg.jobs.experiment.model_inputs import ModelInputs
+from fedkg.jobs.experiment.prediction_incidents import find_prediction_incidents
+from fedkg.jobs.experiment.rule_evaluation import Deployed, evaluate_rows, rule_rows
+from fedkg.jobs.experiment.rules_on_samples import SampleRules, Verdicts, tally_forecasts
+from fedkg.jobs.experiment.sample_preparation import Index, Samples
+from fedkg.jobs.experiment.site_summary import SERVER, TEST
+from fedkg.jobs.experiment.task_metrics import (
+    compute_figures,
+    figure_sums,
+    figures_of,
+    mean_figures,
+)
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned_results import property_rows
 from fedkg.jobs.parameter_set_distances import set_distance_rows
 from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
-from fedkg.jobs.samples.forecast_baselines import baseline_rows, site_forecasts, value_rows
-from fedkg.jobs.samples.injected_knowledge_metrics import knowledge_rows, knowledge_sums
-from fedkg.jobs.samples.knowledge_feature_columns import ColumnForm
-from fedkg.jobs.samples.model_inputs import ModelInputs
-from fedkg.jobs.samples.prediction_incidents import find_prediction_incidents
-from fedkg.jobs.samples.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.samples.rules_on_samples import SampleRules, Verdicts, tally_forecasts
-from fedkg.jobs.samples.sample_preparation import Index, Samples
-from fedkg.jobs.samples.site_summary import SERVER, TEST
-from fedkg.jobs.samples.task_metrics import compute_figures, figure_sums, figures_of, mean_figures
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.learned_knowledge import CausalEdge, TimeRange
 from fedkg.models import Params

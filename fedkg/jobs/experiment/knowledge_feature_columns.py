@@ -22,7 +22,7 @@ from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.federated import Clients
 from fedkg.federated.model.knowledge_columns import UNKNOWN
-from fedkg.jobs.samples.site_knowledge import (
+from fedkg.jobs.experiment.site_knowledge import (
     GENERATED,
     Said,
     SiteKnowledge,

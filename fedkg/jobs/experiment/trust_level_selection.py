@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedkg.federated import Clients, Problem, Settings, fedavg, train
 from fedkg.federated.client.task_losses import Loss
-from fedkg.jobs.samples.task_metrics import predict_in_batches
+from fedkg.jobs.experiment.task_metrics import predict_in_batches
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.knowledge import ChosenTrust, choose_trust, folds
 from fedkg.models import Model

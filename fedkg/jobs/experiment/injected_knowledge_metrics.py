@@ -20,9 +20,9 @@ from torch import Tensor
 from fedkg.data.sets import StandardisedDataSet, Task
 from fedkg.federated.model.constrained_outputs import CERTAIN, EXCLUDED
 from fedkg.federated.model.knowledge_columns import UNKNOWN
+from fedkg.jobs.experiment.knowledge_feature_columns import ROUNDING, ColumnForm
+from fedkg.jobs.experiment.task_metrics import figure_sums, figures_of
 from fedkg.jobs.folder import Row
-from fedkg.jobs.samples.knowledge_feature_columns import ROUNDING, ColumnForm
-from fedkg.jobs.samples.task_metrics import figure_sums, figures_of
 
 COUNTS = 4
 """Counts before the sums of figures: samples, violations, predictions, labels in their range."""

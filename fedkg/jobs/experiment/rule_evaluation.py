@@ -23,12 +23,12 @@ from fedkg.evaluation import table_values
 from fedkg.evaluation.result import least_margin
 from fedkg.evaluation.row_explanation import example
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
+from fedkg.jobs.experiment.model_inputs import ModelInputs
+from fedkg.jobs.experiment.rules_on_samples import SampleRules
+from fedkg.jobs.experiment.sample_preparation import Index, Samples
+from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts, RuleTally, rule_row
-from fedkg.jobs.samples.model_inputs import ModelInputs
-from fedkg.jobs.samples.rules_on_samples import SampleRules
-from fedkg.jobs.samples.sample_preparation import Index, Samples
-from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.table_rule_evaluation import ordered_frame, row_name
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
 from fedkg.models import Model, Params

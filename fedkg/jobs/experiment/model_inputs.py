@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data.sets import StandardisedDataSet
-from fedkg.jobs.samples.knowledge_feature_columns import append_columns
-from fedkg.jobs.samples.sample_preparation import Index
+from fedkg.jobs.experiment.knowledge_feature_columns import append_columns
+from fedkg.jobs.experiment.sample_preparation import Index
 
 SCALING_BLOCK = 1 << 22
 """Numbers that are scaled at a time."""

@@ -27,9 +27,8 @@ from fedkg.jobs.chronological_holdout import (
     row_timing,
 )
 from fedkg.jobs.comparison_metric import event_of, plural_event
-from fedkg.jobs.prediction_target import choose_output
-from fedkg.jobs.samples.sample_preparation import Index, Samples
-from fedkg.jobs.samples.site_summary import (
+from fedkg.jobs.experiment.sample_preparation import Index, Samples
+from fedkg.jobs.experiment.site_summary import (
     SERVER,
     TEST,
     TRAIN,
@@ -39,6 +38,7 @@ from fedkg.jobs.samples.site_summary import (
     count_labels,
     merge_summaries,
 )
+from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_split import hold_out_stream
 from fedkg.jobs.source_tables import feature_headers, read_server_table, read_tables, sha256_of

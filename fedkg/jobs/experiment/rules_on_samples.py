@@ -39,12 +39,12 @@ from fedkg.federated.temporal.forecast_rules import (
     forecast_rules,
     judged_forecasts,
 )
+from fedkg.jobs.experiment.knowledge_feature_columns import category_codes
+from fedkg.jobs.experiment.model_inputs import ModelInputs
+from fedkg.jobs.experiment.sample_preparation import Index
+from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH, predict_at
 from fedkg.jobs.hard_rule_answers import HardRules, hard_rules
 from fedkg.jobs.result_rows import RuleTally
-from fedkg.jobs.samples.knowledge_feature_columns import category_codes
-from fedkg.jobs.samples.model_inputs import ModelInputs
-from fedkg.jobs.samples.sample_preparation import Index
-from fedkg.jobs.samples.task_metrics import PREDICTION_BATCH, predict_at
 from fedkg.models import Model, Params
 from fedkg.pack import Column, Pack
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from fedkg.data.sets import DataSet
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
-from fedkg.jobs.samples.forecast_baselines import moment_text
-from fedkg.jobs.samples.rule_evaluation import Deployed, answered_frame
-from fedkg.jobs.samples.sample_preparation import Index
+from fedkg.jobs.experiment.forecast_baselines import moment_text
+from fedkg.jobs.experiment.rule_evaluation import Deployed, answered_frame
+from fedkg.jobs.experiment.sample_preparation import Index
 from fedkg.jobs.table_rule_evaluation import SECONDS, NamedTable, find_table_incidents, row_name
 from fedkg.models import Params
 from fedkg.pack import Bank, Column, Pack
@@ -27,7 +27,7 @@ from fedkg.pack.bank import MemberTable, reads
 from fedkg.tables import Table
 
 if TYPE_CHECKING:
-    from fedkg.jobs.samples.trial import Trial
+    from fedkg.jobs.experiment.trial import Trial
 
 MAX_SITES = 100
 """Number of sites with incidents of predictions: each one is a table to evaluate."""

@@ -1,1 +1,0 @@
-"""Jobs on data sets: rows, images and windows of series."""
