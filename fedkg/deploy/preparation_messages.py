@@ -217,7 +217,7 @@ def _check_summary(summary: SiteSummary) -> None:
         if moments is not None:
             every = np.stack([moments.count, moments.mean, moments.squares])
             if not np.isfinite(every).all() or (moments.count < 0).any():
-                raise ValueError("counts, means or squares that are negative or not finite")
+                raise ValueError("a negative count, or a count, mean or square that is not finite")
             if (moments.squares < 0).any():
                 raise ValueError("negative sums of squares")
     if any(len(texts) > MOST_TEXTS for texts in summary.texts.values()):
