@@ -101,7 +101,10 @@ def monitor(
     Rows are CSV lines with a header first, on standard input or in a file, in order of time. Every
     line of the output is a JSON object: a violation as soon as no later row can change it, rates
     with --every, and the end. The counts are those of `fedkg eval` on all rows. Rules that need all
-    rows are listed and not evaluated. Exit code 1 with --baseline if a violation rate is higher.
+    rows are listed and not evaluated.
+
+    With --baseline, rates have the field `drift`, and exit code 1 means that a violation rate is
+    significantly higher: the 95 % interval of the difference is above 0.
 
     \b
     Examples:

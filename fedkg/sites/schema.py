@@ -396,7 +396,8 @@ class TableSchema(_Part):
     primary_key: Texts = Field(
         default=(),
         alias="primaryKey",
-        description="Names of the columns that identify a row, such as a machine and a time.",
+        description="Names of the columns that tell several series in one table apart, such as a "
+        "machine. The column of times may be among them.",
     )
     foreign_keys: tuple[ForeignKey, ...] = Field(
         default=(), alias="foreignKeys", description="Columns with values of another table."
