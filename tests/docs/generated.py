@@ -137,6 +137,7 @@ def granger_tables() -> str:
 EXPANDED = {
     "algorithm": "text or section",
     "algorithms.NAME.aggregate": "name of a field below, or section",
+    "algorithms.NAME.exclude": "name of a field below, or section",
     "algorithms.NAME.grouping": "name of a field below, or section",
     "algorithms.NAME.local": "name of a field below, or section",
     "algorithms.NAME.server": "name of a field below, or section",
