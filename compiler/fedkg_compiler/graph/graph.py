@@ -830,7 +830,8 @@ class Graph:
         """Write the answers so far beside the closure that they are from, for the next compilation;
         nothing for a graph in memory.
         """
-        self._answers.keep()
+        if self._answers.path is not None:
+            self._answers.keep()
 
     def close(self) -> None:
         """End the processes that queries run in; another query starts them anew."""
@@ -1135,7 +1136,9 @@ class Graph:
     @property
     def states_owners(self) -> bool:
         """Whether the user's data gives an entity to a client."""
-        return any(self._store.quads_for_pattern(None, _CLIENT, None, DEFAULT))
+        if self._answers.owners is None:
+            self._answers.owners = any(self._store.quads_for_pattern(None, _CLIENT, None, DEFAULT))
+        return self._answers.owners
 
     def pairs_of(self, property_iri: str) -> list[tuple[RdfTerm | None, ...]]:
         """Return the subjects and values of a property in the user's data, as plain values."""

@@ -42,6 +42,7 @@ class RecordedAnswers:
         solutions: distinct sorted rows, by `query_key`.
         asked: the keys of the solutions that this compilation asked for.
         keyed: whether the graph names any key column; None before somebody asked.
+        owners: whether the user's data gives an entity to a client; None before somebody asked.
         shared: the columns that sensors of several entities have; None before somebody asked.
         alternatives: the further headers of columns; None before somebody asked.
     """
@@ -56,6 +57,7 @@ class RecordedAnswers:
     solutions: dict[str, list[Row]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     keyed: bool | None = None
+    owners: bool | None = None
     shared: frozenset[str] | None = None
     alternatives: dict[str, tuple[str, ...]] | None = None
     _in_file: int = 0
@@ -106,6 +108,7 @@ class RecordedAnswers:
             pairs={iri: rows_from(rows) for iri, rows in said["pairs"].items()},
             solutions={key: rows_from(rows) for key, rows in said["solutions"].items()},
             keyed=said["keyed"],
+            owners=said["owners"],
             shared=None if shared is None else frozenset(shared),
             alternatives=None
             if alternatives is None
@@ -189,6 +192,7 @@ class RecordedAnswers:
             "pairs": numbered(pairs),
             "solutions": numbered(solutions),
             "keyed": self.keyed,
+            "owners": self.owners,
             "shared": None if self.shared is None else sorted(self.shared),
             "alternatives": self.alternatives,
         }
@@ -198,7 +202,7 @@ class RecordedAnswers:
         grouped = (self.members, self.pairs, self.solutions)
         tables: list[Sized] = [self.labels, self.keys, self.columns, self.observations, *grouped]
         tables += [rows for table in grouped for rows in table.values()]
-        facts = (self.keyed, self.shared, self.alternatives)
+        facts = (self.keyed, self.owners, self.shared, self.alternatives)
         return sum(one is not None for one in facts) + sum(map(len, tables))
 
 

@@ -194,7 +194,7 @@ def test_no_more_shapes_are_remembered_than_a_few(monkeypatch: pytest.MonkeyPatc
 def test_a_wrong_shape_is_refused_as_ever() -> None:
     module, (x, y) = module_of(), batch(0)
     report_by_loops(module, x, y)
-    with pytest.raises(LayoutError, match="does not fit its layout"):
+    with pytest.raises(LayoutError, match="does not fit the batch and the names"):
         module(x, y[..., :4])
     with pytest.raises(LayoutError, match="does not fit its layout"):
         module(x[..., :3], y)

@@ -91,7 +91,7 @@ def test_the_sites_of_the_source_keep_their_order() -> None:
             lambda: split_table(
                 Split(sites=("a",), owner=np.zeros(3, dtype=np.int64)), np.zeros(2)
             ),
-            "not one label",
+            "one entry for each row",
         ),
     ],
 )
@@ -131,5 +131,5 @@ def test_a_saved_split_is_read_back(tmp_path: Path) -> None:
         with pytest.raises(JobError, match="does not contain a split"):
             load_split(tmp_path / "bad.npz")
     np.savez(tmp_path / "wrong.npz", sites=np.array(["a"]), owner=np.array([1]), draws=np.array(0))
-    with pytest.raises(JobError, match="has an unknown site"):
+    with pytest.raises(JobError, match="a row belongs to a site that the file does not list"):
         load_split(tmp_path / "wrong.npz")
