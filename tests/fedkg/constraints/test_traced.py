@@ -104,7 +104,7 @@ def test_many_models_copies_and_mistakes_inside_of_a_graph() -> None:
     )  # type: ignore[operator]
     penalty = compiled(lambda own: other(x, own).penalty)(y)  # type: ignore[operator]
     assert torch.equal(penalty, other(x, y).penalty)
-    with pytest.raises(LayoutError, match="does not fit its layout"):
+    with pytest.raises(LayoutError, match="does not fit the batch and the names"):
         compiled(lambda own: other(x, own).penalty)(y[..., :4])  # type: ignore[operator]
 
 
