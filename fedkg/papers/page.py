@@ -19,17 +19,22 @@ fedkg implements the methods of five papers. `fedkg paper` lists their tables an
 `fedkg paper NAME` repeats them with published values beside ours. This page is generated from the
 results.
 
-A verdict follows one rule:
+Each claim becomes one number for each seed that is above 0 if the claim holds, such as a difference
+of two methods or the distance to a limit. A verdict follows one rule about these numbers:
 
-- *reproduced*: the claim holds with 95 % confidence over the seeds, and the published size is
-  inside our interval or within 25 % of our mean;
-- *partly*: it holds with another size;
-- *not*: the interval includes 0 or contradicts the claim;
+- *reproduced*: their 95 % interval is above 0, and their published size, if the paper states one,
+  is inside the interval or within 25 % of our mean;
+- *partly*: the claim holds with another size;
+- *not*: the interval includes 0 or is below it;
 - *cannot be reproduced because ...*: data or details are missing.
 
-Our values are means over seeds with 95 % intervals. Rows without a verdict are context. Reduced
-runs are smaller than those of the papers (`--full`), so a verdict is about the setting that is
-stated with it.
+The column "ours" shows means over seeds with 95 % intervals of the measured value, which may differ
+from that number. "No claim" marks questions of ours that no paper answers. The independent run is
+another implementation of the method, on Covertype, which is not part of fedkg.
+[SCFA](../concepts/scfa.md), [federated Granger causality](../concepts/federated-granger.md) and
+[knowledge injection](../how-to/knowledge-injection.md) explain the symbols and methods. Rows
+without a verdict are context. Reduced runs are smaller than those of the papers (`--full`), so a
+verdict is about the setting that is stated with it.
 """
 
 
