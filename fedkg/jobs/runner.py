@@ -684,8 +684,8 @@ class _Runner:
             self.folder.write_json(
                 THEORY, compute_theory(self.experiment.pack, measure, self.configs, rounds, *found)
             )
-        self.folder.write_json(RESULTS, content)
         self._write_prediction_incidents(results)
+        self.folder.write_json(RESULTS, content)
         report, notes = self._report() if drawn else (None, ())
         self.emit(
             Event(
