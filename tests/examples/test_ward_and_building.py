@@ -26,8 +26,9 @@ def make(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of an example with its generated tables."""
     folder = tmp_path / name
     shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("tables"))
-    monkeypatch.setattr(sys, "argv", ["make_tables.py"])
-    runpy.run_path(str(folder / "make_tables.py"), run_name="__main__")
+    script = f"make_{folder.name}_tables.py"
+    monkeypatch.setattr(sys, "argv", [script])
+    runpy.run_path(str(folder / script), run_name="__main__")
     return folder
 
 

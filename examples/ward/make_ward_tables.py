@@ -1,6 +1,6 @@
 """Makes the observations of four hospitals, each with its own column names and units.
 
-    python examples/ward/make_tables.py [--out FOLDER] [--seed SEED]
+    python examples/ward/make_ward_tables.py [--out FOLDER] [--seed SEED]
 
 A row is one set of vital signs. The risk of deterioration within 12 hours grows with the number of
 signs outside their bands and with age. Equal arguments give equal tables.

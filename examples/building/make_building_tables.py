@@ -1,6 +1,6 @@
 """Makes a summer of hourly rows of three buildings, and their points as a Brick graph.
 
-    python examples/building/make_tables.py [--out FOLDER] [--days DAYS] [--seed SEED]
+    python examples/building/make_building_tables.py [--out FOLDER] [--days DAYS] [--seed SEED]
 
 Cooling power follows the outdoor temperature, the people and the fan, up to the capacity of the
 coil. In the office, the heating valve leaks on some afternoons. Equal arguments give equal tables.
