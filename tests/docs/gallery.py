@@ -89,7 +89,7 @@ def live(command: str, folder: Path, environment: dict[str, str]) -> Iterator[st
         yield found[0].rstrip(".,;")
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 def notebook_page(notebook: Path) -> Path:
