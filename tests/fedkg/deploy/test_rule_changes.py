@@ -293,7 +293,7 @@ def test_a_site_rejects_rules_that_its_server_did_not_sign(tmp_path):
         receive_rules(site, forged.read_bytes(), change.pack, used)
     with pytest.raises(FederationError, match="another site") as caught:
         receive_rules(site, for_linz, change.pack, used)
-    assert caught.value.received == "an invitation with another site"
+    assert caught.value.received == "an invitation with another site's name"
     assert list((site / "rules").iterdir()) == []
 
 
