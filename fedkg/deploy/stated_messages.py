@@ -87,7 +87,7 @@ def _state_trial(config: TrialConfig, pack: Pack, sites: Sequence[str]) -> list[
         raise JobError(
             f"a federation of sites that keep their rows: algorithm {config.algorithm} pools the "
             "rows of all sites (`Algorithm.pooled`)",
-            help="an algorithm that exchanges models",
+            help="use an algorithm that exchanges models",
         )
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(clients))
     found = [

@@ -369,7 +369,7 @@ def load_graph(
     documents = [*ontologies, *loading.graphs]
     equal: list[ox.Quad] = []
     if any(one.marks or any(word in one.text for word in WORDS) for one in loading.graphs) or any(
-        SSSOM_WORD in one.text for one in ontologies
+        one.marks or SSSOM_WORD in one.text for one in ontologies
     ):
         mapped, wrong = accepted(loading.graphs)
         exact = [*exact_matches(documents), *mapped]
