@@ -170,7 +170,7 @@ def _read_attestation(path: Path, trusted_keys: Sequence[str | Path]) -> Mapping
         envelope = envelope_type.from_dict(document)
         statement = parse_json(envelope.payload, str(path))
         if statement["_type"] != STATEMENT or statement["predicateType"] != PREDICATE:
-            raise ValueError(f"{statement['_type']}, {statement['predicateType']}")
+            raise ValueError(f"{statement['_type']} with {statement['predicateType']}")
     except OSError as error:
         raise FederationError(
             f"{path.parent} has no attestation",
@@ -178,9 +178,11 @@ def _read_attestation(path: Path, trusted_keys: Sequence[str | Path]) -> Mapping
             help=f"the owner of the run writes one: fedkg attest {path.parent} --key KEY",
         ) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
+        missing = f"no field {error}" if isinstance(error, KeyError) else str(error)
         raise FederationError(
             f"{path} is not an attestation",
-            received=str(error),
+            expected=f"an in-toto statement with the predicate {PREDICATE}",
+            received=missing,
             help=f"the owner of the run writes a new one: fedkg attest {path.parent} --key KEY",
         ) from error
     from securesystemslib.exceptions import VerificationError

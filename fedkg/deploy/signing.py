@@ -161,7 +161,8 @@ def verify_folder(
         raise FederationError(
             f"{folder} differs from what was signed",
             received="; ".join(_list_differences(folder, hashing, signed)) or str(error),
-            help="get it again from whoever signed it, or sign it again if you changed it",
+            help=f"get {folder} again from whoever signed it; if you made these changes, sign it "
+            "again",
         ) from error
     return Signature(key=names[signer], files=tuple(sorted(signed)))
 

@@ -71,7 +71,10 @@ def export_run(
     names = list(built.problem.clients.names)
     if site is not None and site not in names:
         raise UsageError(
-            f"the run has no site {site}", expected=", ".join(names[:20]), received=site
+            f"the run has no site {site}",
+            expected=", ".join(names[:20]),
+            received=site,
+            help="choose one of its sites with --site NAME",
         )
     if site is None and len(models) > 1:
         raise UsageError(

@@ -65,7 +65,10 @@ class _KnowledgeOnTensors(nn.Module):
             there = ", ".join(f"`{model.name}` of `{model.output}`" for model in known)
             raise KnowledgeError(
                 f"the pack has no knowledge model for {self.says} of `{output}`",
-                expected=there or f"{self.kind} knowledge",
+                expected=there and f"the name of a model or output: {there}",
+                help=""
+                if there
+                else f"write `{self.kind} knowledge` in the rules, and compile again",
             )
         self.classes = self.models[0].classes
         self.ends = _ends(self.models[0], bins)

@@ -90,8 +90,9 @@ class TabNet:
         if self.graph is not None and len(self.graph.column_node) != self.inputs:
             raise JobError(
                 "the knowledge graph does not have the columns of the model",
-                expected=f"column_node of {self.inputs} features",
-                received=str(len(self.graph.column_node)),
+                expected=f"a graph of {self.inputs} columns, as many as `inputs`",
+                received=f"{len(self.graph.column_node)} columns",
+                help="make the graph from the columns of the model",
             )
 
     @property

@@ -163,8 +163,8 @@ def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
         if one.list_place and one.target in wanted:
             first = next((text for text in read.table.texts(one.target) if text), "")
             raise TableError(
-                f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} are "
-                "lists, and rules and models read one value",
+                f"{one.list_place}: a cell of column `{one.header}` in {read.table.name} contains "
+                "a list, and rules and models read one value",
                 expected="a column with one value in each cell",
                 received=f'"{_shorten(first)}"',
                 help="write a column for each value of the list; or remove `separator` if each "
@@ -316,7 +316,8 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
         if target in targets:
             raise TableError(
                 f"{source.place(column)}: column `{targets[target].key}` is read as `{target}` too",
-                help="keep one of them, or set `suppressOutput: true` for the other",
+                help="remove one of the two columns from the sites file, or give it "
+                "`suppressOutput: true`",
             )
         targets[target] = column
         headers[target], reading = _read_cells(source, column, position, target, wanted)
@@ -326,10 +327,10 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
             continue
         if header in headers:
             raise TableError(
-                f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs twice for the "
-                f"rules: `{targets[header].key}` of {source.sites.path} is read as `{header}` too",
-                help=f"describe the column of the file with titles: {header} and "
-                "suppressOutput: true",
+                f"{raw.name}{_format_header_row(raw)}: two columns are read as `{header}`: this "
+                f"one, and `{targets[header].key}`, as {source.sites.path} says",
+                help=f"to leave this one out, add to the columns of the site: {{titles: {header}, "
+                "suppressOutput: true}",
             )
         implied = Column(name=header)
         wanted = _find_implied(source, header, targets)

@@ -321,7 +321,10 @@ class Column(_Part):
             return value
         wrong = next((one for pair in value.items() for one in pair if isinstance(one, bool)), None)
         if wrong is not None:
-            raise ValueError("YAML reads on, off, yes and no as true or false: put them in quotes")
+            raise ValueError(
+                "YAML reads on, off, yes, no, true and false without quotes as true or false; "
+                "write texts of cells in quotes"
+            )
         return {str(key): str(item) for key, item in value.items()}
 
     @model_validator(mode="before")

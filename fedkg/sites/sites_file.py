@@ -224,7 +224,9 @@ def _load_csvw(
     tables = document.get("tables", [document])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise TableError(
-            f"{name}: `tables` must be a list of sections, each with the `url` of a table"
+            f"{name}: `tables` is not a list of sections",
+            expected="one section for each table, with its `url`",
+            help='write, for example, "tables": [{"url": "graz.csv"}]',
         )
     common: dict[str, Any] = {
         key: document[key] for key in ("dialect", "tableSchema", "null") if key in document

@@ -34,7 +34,7 @@ _FORMS = (
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 
 _EXAMPLE = (
-    "a query file holds one SPARQL SELECT: SELECT ?machine ?limit WHERE { ?machine "
+    "write one SPARQL SELECT, for example SELECT ?machine ?limit WHERE { ?machine "
     "plant:limit ?limit }"
 )
 

@@ -50,7 +50,8 @@ def _notes(part: BoundRows) -> list[Diagnostic]:
     assert span is not None, "only rules of rule files and queries are hard"
     nonlinear = nonlinear_comparisons(part.formula)
     if nonlinear:
-        what, advice = "not linear in what the model predicts", "write it linear in the outputs"
+        what = "is not linear in what the model predicts"
+        advice = "write it with sums of outputs, each times a number or an input"
         if any(is_temporal(comparison) for comparison in nonlinear):
             what = "compares an earlier value or a number over time"
             advice = "limit the value of each step: always within 1 h x <= 6"

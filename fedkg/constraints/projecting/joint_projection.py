@@ -107,9 +107,10 @@ def _require_system(plan: Plan, sums: Sums, numbers: Tensor) -> None:
     )
     if not sums.same_factors:
         raise LayoutError(
-            f"a model with the hard rules {names} cannot be exported: one of them "
-            "multiplies an output of a sum by an input",
-            help="remove `hard` from this rule, or write a number in place of the input",
+            f"a model with the hard rules {names} cannot be exported, because fedkg exports "
+            "sums of outputs only if their factors are numbers, not inputs",
+            help="in the rule that multiplies an output by an input, write a number in place of "
+            "the input, or remove `hard`",
         )
     if ("system", numbers.dtype, numbers.device) not in sums.kept:
         raise LayoutError(

@@ -205,8 +205,7 @@ def _file_chunks(
         raise TableError(
             f"{path} cannot be read",
             received=str(error).split("\n")[0],
-            help="use the file of the competition, unpacked or as .zip; download it again if it "
-            "is incomplete",
+            help="use the unchanged file of the competition; download it again if it is incomplete",
         ) from error
 
 

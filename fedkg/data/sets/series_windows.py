@@ -215,7 +215,7 @@ def _cut(
     if small:
         raise JobError(
             f"the {' and the '.join(small)} of windows must be at least 1",
-            received=", ".join(f"{name} {number}" for name, number in sizes.items()),
+            received=", ".join(f"{name} {sizes[name]}" for name in small),
             help="in a job file: data.window: {"
             + ", ".join(f"{name}: {max(number, 1)}" for name, number in sizes.items())
             + "}",

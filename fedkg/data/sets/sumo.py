@@ -10,6 +10,8 @@ import gzip
 import hashlib
 import os
 import tomllib
+from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -154,24 +156,17 @@ def _read(path: Path, size: int | None) -> DataSet:
     segments = list(dict.fromkeys(names.tolist()))
     times, values = table.numbers("time_s"), table.matrix(QUANTITIES)
     every = np.unique(times)
-    if len(names) != len(segments) * len(every):
-        expected = f"{len(segments)} segments in {len(every)} intervals"
+    rows = Counter(zip(names.tolist(), times.tolist(), strict=True))
+    wrong = next((pair for pair in product(segments, every.tolist()) if rows[pair] != 1), None)
+    if wrong is not None:
         raise TableError(
             f"{path}: not exactly one row for each segment and interval",
-            expected=expected,
-            received=f"{len(names)} rows",
-            help="give exactly one row for each segment and interval",
+            expected=f"{len(segments)} segments in {len(every)} intervals",
+            received=f"{rows[wrong]} rows of segment {wrong[0]} at time_s {wrong[1]:g}",
+            help="remove rows that occur twice; add missing ones, with empty cells",
         )
     place = {name: position for position, name in enumerate(segments)}
     order = np.lexsort((times, np.array([place[name] for name in names.tolist()])))
-    if not np.array_equal(
-        times[order].reshape(len(segments), -1), np.broadcast_to(every, (len(segments), len(every)))
-    ):
-        raise TableError(
-            f"{path}: not exactly one row for each segment and interval",
-            received="some pairs twice, and others missing",
-            help="give exactly one row for each segment and interval",
-        )
     measured = values[order].reshape(len(segments), len(every), len(QUANTITIES))[:, :size]
     return _as_set(
         str(path),

@@ -38,7 +38,9 @@ class Proximal:
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise JobError(
-                "`strength` of the proximal term must not be negative", received=str(self.strength)
+                "the strength of the proximal term is negative (FedProx: `mu`, Ditto: `strength`)",
+                expected="a number of at least 0",
+                received=str(self.strength),
             )
 
     @property

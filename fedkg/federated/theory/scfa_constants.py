@@ -158,7 +158,8 @@ def theta(
     far = float(_flat(last).sub(_flat(first)).norm()) if radius is None else radius
     if not far > 0:
         raise JobError(
-            "theta needs a radius, because the training has not changed the model",
+            "the share theta is not known: the training has not changed the model, and the job "
+            "sets no radius",
             help="set `theory: {radius: 0.1}`, or train for more rounds",
         )
     generator = torch.Generator().manual_seed(seed)

@@ -245,7 +245,7 @@ def violation_fit(
     inside = rho <= critical
     if len(np.unique(rho[inside])) < 2:
         raise JobError(
-            "fedkg cannot fit a line to so few violation rates",
+            "fedkg cannot fit a line: too few different violation rates",
             expected=f"two different rates of at most {critical}",
             received=str(list(rhos)),
         )

@@ -234,9 +234,9 @@ def _check_clients(job: CausesJob, path: str) -> None:
     """Raises JobError if the owner of a column is unclear or fields of `data` contradict."""
     data = job.data
     if data.set is None and (data.runs or data.size is not None):
+        given = "data.runs" if data.runs else "data.size"
         raise JobError(
-            f"{path}: `data.runs` and `data.size` require a data set",
-            help="set one: data: {set: cmapss}",
+            f"{path}: `{given}` requires a data set", help="set one: data: {set: cmapss}"
         )
     if data.set is not None or data.sites_file is not None:
         if len(job.clients) == 1:

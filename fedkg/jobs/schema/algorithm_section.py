@@ -405,8 +405,8 @@ class Algorithm(Section):
     def _no_contradiction(self) -> Self:
         if self.private and self.private.first is not None and self.local != Local(sgd=Sgd()):
             raise ValueError(
-                "`private.first` requires plain gradient descent (`local: sgd`); "
-                "remove `private.first` or `local`"
+                "`private.first`, which the preset `fedrep` contains too, requires plain gradient "
+                "descent; write `local: sgd`, or use other settings for the private layers"
             )
         found = find_contradictions(self.choices())
         if found:
@@ -495,8 +495,8 @@ def _merge_step(preset: str, joint: str, preset_value: object, written: object) 
         return preset_value
     if isinstance(preset_value, str) and written != preset_value:
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {preset_value}`; remove `preset` to choose "
-            f"another `{joint}`"
+            f"the preset `{preset}` sets `{joint}: {preset_value}`; remove `preset` to choose "
+            f"`{joint}: {written}`"
         )
     if not isinstance(preset_value, Mapping):
         return written
@@ -509,7 +509,7 @@ def _merge_step(preset: str, joint: str, preset_value: object, written: object) 
         and not chosen.keys() <= preset_value.keys()
     ):
         raise ValueError(
-            f"{preset} is FedAvg with `{joint}: {', '.join(preset_value)}`; remove `preset` to "
-            f"choose another `{joint}`"
+            f"the preset `{preset}` sets `{joint}: {', '.join(preset_value)}`; remove `preset` to "
+            f"choose `{joint}: {', '.join(chosen)}`"
         )
     return {**preset_value, **chosen}

@@ -371,7 +371,7 @@ class Data(Section):
         if self.server_table is not None and self.server:
             raise ValueError(
                 "`server_table` requires `server: 0`, because the server then reads "
-                "this table instead of rows of the sites"
+                "this table instead of rows of the sites; write `server: 0`"
             )
         if self.set is None and not self.standardise:
             raise ValueError("`standardise: false` requires a data set (`set`); remove it")

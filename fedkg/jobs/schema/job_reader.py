@@ -79,8 +79,8 @@ def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
             twice = [key for key in ("table", "columns") if own.get(key, table) not in (table, {})]
             if twice:
                 raise JobError(
-                    f"sites.{name}.{twice[0]} and data.sites_file exclude each other",
-                    help=f"remove sites.{name}.{twice[0]}: the sites file describes the table",
+                    f"`sites.{name}.{twice[0]}` and `data.sites_file` exclude each other",
+                    help=f"remove `sites.{name}.{twice[0]}`: {file} describes the table",
                 )
             stated["table"] = table
         else:

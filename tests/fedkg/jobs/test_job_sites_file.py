@@ -161,9 +161,9 @@ def samples_of(fields: dict, base: Path):
         (
             {"sites": {"graz": {"columns": {"torque": {"column": "x"}}}}},
             JobError,
-            r"sites\.graz\.columns and data\.sites_file exclude each other",
+            r"`sites\.graz\.columns` and `data\.sites_file` exclude each other",
         ),
-        ({"sites": {"graz": {"table": "x.csv"}}}, JobError, r"sites\.graz\.table and"),
+        ({"sites": {"graz": {"table": "x.csv"}}}, JobError, r"`sites\.graz\.table` and"),
         ({"data": {"path": "x.csv"}}, JobError, "`path` and `sites_file` exclude each other"),
         ({"data": {"set": "mnist"}}, JobError, "`sites_file` describes tables"),
         ({"data": {"sites_file": "none.yaml"}}, UsageError, "cannot read sites file"),
@@ -194,7 +194,7 @@ def test_a_job_cannot_read_lists(job_fields, tables, tmp_path):
     (tmp_path / "sites.yaml").write_text(text)
     fields = {key: value for key, value in job_fields.items() if key not in ("sites", "corrupt")}
     data = {**fields["data"], "sites_file": str(tmp_path / "sites.yaml"), "categories": ["Type"]}
-    with pytest.raises(TableError, match=r"the cells of column `grade` of .* are lists"):
+    with pytest.raises(TableError, match=r"a cell of column `grade` in .* contains a list"):
         run_job({**fields, "data": data}, out=tmp_path / "run")
 
 

@@ -451,7 +451,7 @@ WRONG_FILES = [
     ),
     (
         "sites: {a: {url: a.csv, tableSchema: {columns: [{name: x, values: {on: offen}}]}}}",
-        "put them in quotes",
+        "write texts of cells in quotes",
     ),
     (
         "sites: {a: {url: a.csv, tableSchema: {columns: [{name: x}, {name: x}]}}}",

@@ -349,8 +349,9 @@ def _check_header(reading: _Reading, header: Sequence[_Cell]) -> bool:
     missing = [column for column in _REQUIRED_COLUMNS if column not in seen]
     if missing:
         listed = ", ".join(f"`{column}`" for column in missing)
-        advice = "name the columns in the line behind the metadata, separated by tabs"
-        reading.report(header[0], f"columns are missing: {listed}", advice)
+        advice = "add them to the header, the line after the metadata; tabs separate columns"
+        columns = "column is" if len(missing) == 1 else "columns are"
+        reading.report(header[0], f"required {columns} missing: {listed}", advice)
     return not missing
 
 

@@ -122,7 +122,11 @@ def test_quoted_cells_may_hold_tabs_quotes_and_line_breaks() -> None:
         ("\t0.9", "", (9, 1, "this row has 6 cells, and the header has 7")),
         ("The same.", '"The same.', (9, 86, "the quotation marks of this cell do not match")),
         ("\tcomment", "\tconfidence", (8, 81, "the column `confidence` occurs twice")),
-        ("mapping_justification", "match", (8, 1, "columns are missing: `mapping_justification`")),
+        (
+            "mapping_justification",
+            "match",
+            (8, 1, "required column is missing: `mapping_justification`"),
+        ),
         ("2026-11-01", "1 November", (7, 16, "`1 November` is not a date")),
         ("#license: https", "#licence: https", (1, 1, "`license` is missing")),
         ("https://example.org/mappings/plant", "here", (4, 18, "`mapping_set_id` is not an IRI")),

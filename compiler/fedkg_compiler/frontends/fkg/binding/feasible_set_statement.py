@@ -179,7 +179,7 @@ def _arguments(
             problems.error(
                 "FKG290",
                 call.args[len(free)].span,
-                f"`{shape}` takes {_counted(len(wanted))}",
+                f"`{shape}` takes at most {_counted(len(wanted))}: {', '.join(wanted)}",
                 f"write {form}",
             )
             return None

@@ -686,10 +686,11 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
                     scope.where(0),
                     f" {first.unit.text}" if first.unit and first.unit.text else "",
                 )
+                at_least, at_most = ("above", "below") if strict else ("at least", "at most")
                 scope.problems.error(
                     "FKG244",
                     node.span,
-                    f"no value is above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}",
+                    f"no value is {at_least} {low[0]:g}{unit} and {at_most} {high[0]:g}{unit}{row}",
                     "exchange the two limits; to allow values on either side, join two "
                     "comparisons by `or`",
                 )

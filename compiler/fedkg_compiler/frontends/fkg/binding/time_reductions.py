@@ -95,8 +95,8 @@ def _of_value(node: OverTime, body: Expression, scope: Scope) -> Value | None:
         scope.problems.error(
             "FKG262",
             body.span,
-            "a fixed number is the same at every step",
-            "write the number alone",
+            f"this value does not change over time, so `{node.function.text}` has no effect",
+            "write the value alone",
         )
         return None
     op = OF_VALUES[node.function.text]

@@ -245,7 +245,8 @@ def _end(node: Expression, scope: Scope, *, lag: bool = False) -> _End | None:
             (
                 "write it without the sign"
                 if lag
-                else "to look back write `once`, `historically` or `since`"
+                else "write it without the sign: the future operators count forwards, and `once`, "
+                "`historically` and `since` count backwards"
             ),
         )
         return None
