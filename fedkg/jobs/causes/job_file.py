@@ -77,7 +77,8 @@ class CausesData(Section):
     )
     train: Fraction | Literal[1] = Field(
         default=0.8,
-        description="Share of the steps to learn from; both losses are evaluated on the others.",
+        description="Share of the steps to learn from; both losses are evaluated on the others "
+        "(with `1`, not at all).",
     )
 
     @model_validator(mode="after")
