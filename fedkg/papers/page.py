@@ -29,12 +29,26 @@ of two methods or the distance to a limit. A verdict follows one rule about thes
 - *cannot be reproduced because ...*: data or details are missing.
 
 The column "ours" shows means over seeds with 95 % intervals of the measured value, which may differ
-from that number. "No claim" marks questions of ours that no paper answers. The independent run is
-another implementation of the method, on Covertype, which is not part of fedkg.
-[SCFA](../concepts/scfa.md), [federated Granger causality](../concepts/federated-granger.md) and
-[knowledge injection](../how-to/knowledge-injection.md) explain the symbols and methods. Rows
-without a verdict are context. Reduced runs are smaller than those of the papers (`--full`), so a
-verdict is about the setting that is stated with it.
+from that number. "–" and "no claim" under "published" mark questions of ours that no paper answers,
+most of them controls; they have verdicts by the same rule. The independent run is another
+implementation of the method, on Covertype, which is not part of fedkg. Rows without a verdict are
+context. Reduced runs are smaller than those of the papers (`--full`), so a verdict is about the
+setting that is stated with it.
+
+The pages about [SCFA](../concepts/scfa.md), [federated Granger
+causality](../concepts/federated-granger.md) and [knowledge
+injection](../how-to/knowledge-injection.md) explain the methods. The papers' symbols:
+
+- SCFA: heterogeneity of the sites `alpha` (Dirichlet), distance of their gradients `D`, effect of
+  the weights `gamma`, bound on a gradient `L_c`; in figure 2 the squared gradient is fitted by
+  a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2.
+- PC-FedAvg: `H` local steps in a round; the "step of the theorem" is the longest for which it holds.
+- Granger: `M` clients with `P` states and `D` measurements each; "setting S" is the paper's first
+  system; losses of client 2 with augmentation `(L_2)_a` and of the server `L_s`; `rho(H)` and
+  `|I - H|` are the spectral radius of the map from one epoch's errors to the next and its distance
+  from the identity; `mu` and `L` are the smallest and largest curvature of the loss.
+- Knowledge: `P-KM` predicts a class, `R-KM` gives a range of classes; `ML` is each client alone,
+  `FL` FedAvg, `MLwKM` and `FLwKM` are the same with knowledge.
 """
 
 
