@@ -42,7 +42,7 @@ injection](../how-to/knowledge-injection.md) explain the methods. The papers' sy
 - SCFA: heterogeneity of the sites `alpha` (Dirichlet), distance of their gradients `D`, effect of
   the weights `gamma`, bound on a gradient `L_c`; in figure 2 the squared gradient is fitted by
   a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2.
-- PC-FedAvg: `H` local steps in a round; the "step of the theorem" is the longest for which it holds.
+- PC-FedAvg: `H` local steps in a round; the "step of the theorem" is the longest that it allows.
 - Granger: `M` clients with `P` states and `D` measurements each; "setting S" is the paper's first
   system; losses of client 2 with augmentation `(L_2)_a` and of the server `L_s`; `rho(H)` and
   `|I - H|` are the spectral radius of the map from one epoch's errors to the next and its distance
