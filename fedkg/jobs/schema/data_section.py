@@ -296,15 +296,16 @@ class Data(Section):
     )
     test: Fraction = Field(
         default=0.2,
-        description="Share of all rows held out for the test, with all classes in proportion; of "
-        "windows the last ones. A data set with its own test split (MNIST, C-MAPSS) keeps it.",
+        description="Share of all rows held out for the test, chosen as `hold_out` says. A data set "
+        "with its own test split (MNIST, C-MAPSS) keeps it.",
     )
     hold_out: Literal["auto", "random"] = Field(
         default="auto",
-        description="How test and server rows are chosen. `random`: at random. `auto`: in the "
-        "order of the rows (first training, then server, then test, with a gap of one horizon) "
-        "for windows, with a timeline, and if rules about the output compare rows; otherwise at "
-        "random.",
+        description="How test and server rows are chosen. `random`: at random, with all classes in "
+        "proportion, also for windows (with a warning). `auto`: for windows, with a timeline, and "
+        "if rules about the output compare rows, in the order of the rows (first training, then "
+        "server, then test, with a gap of one horizon; in a table of ten or more traces, whole "
+        "traces); otherwise as `random`.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,
