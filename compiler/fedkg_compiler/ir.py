@@ -294,23 +294,22 @@ class Book:
     ) -> None:
         first = self._unit_places.get(column)
         related = (
-            (
-                Related(
-                    span=first,
-                    message=f"taken to be in {entry.unit.text if entry.unit else ''} here",
-                ),
-            )
+            (Related(span=first, message=f"taken to be in {_in_words(entry.unit)} here"),)
             if first
             else ()
         )
         problems.error(
             "FKG216",
             span,
-            f"`{entry.name}` is compared with {unit.text} here and with"
-            f" {entry.unit.text if entry.unit else ''} elsewhere",
+            f"`{entry.name}` is taken to be in {_in_words(unit)} here and in"
+            f" {_in_words(entry.unit)} elsewhere",
             f"declare its unit: `signal {quoted(entry.name)} in ...`",
             related,
         )
+
+
+def _in_words(unit: Unit | None) -> str:
+    return unit.text if unit and unit.text else "plain numbers"
 
 
 def quoted(name: str) -> str:

@@ -115,7 +115,9 @@ class ForkedWorker:
             case signal.SIGABRT | signal.SIGKILL:  # memory that was not to be had
                 return out_of_limit("memory", what)
             case _:
-                return Crashed(f"{what} cannot be answered, mostly because it is nested too deeply")
+                return Crashed(
+                    f"{what} ended unexpectedly, probably because it is nested too deeply"
+                )
 
 
 def run_apart(work: Callable[[], Found], what: str, *, name: str = "query") -> Found:

@@ -55,13 +55,13 @@ def compile_rules(
         path.exists() and path.samefile(output) for path in map(Path, rules)
     ):
         raise UsageError(
-            f"{output} is one of the rule files",
-            help=f"choose another name: -o {output.with_suffix('.fkgpack').name}",
+            f"{output} is one of the files to compile",
+            help=f"choose another name: -o {output.with_suffix('.fkgpack')}",
         )
     if output.is_file() and not _is_pack(output):
         raise UsageError(
             f"{output} already exists and is not a pack",
-            help=f"choose a name that ends with .fkgpack, or delete {output}",
+            help=f"choose another name that ends with .fkgpack, or delete {output}",
         )
     result = authoring.check(rules, client=client)
     packed = result.packed

@@ -125,7 +125,7 @@ class Probe:
             raise LayoutError(
                 "the answers do not fit the probe set",
                 expected=f"shape [K, {self.inputs.shape[0]}, {entries}] for K models",
-                received=f"shape {list(y.shape)}",
+                received=f"shape {list(given.shape)}",
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         found = self._rules.counts(answers, unanswered="violated")

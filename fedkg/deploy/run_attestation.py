@@ -49,8 +49,8 @@ def attest(folder: str | Path, key: str | Path) -> Path:
     found = verify_checksums(folder)
     if found.problems:
         raise JobError(
-            f"{folder} cannot be attested: {found.problems[0]}",
-            help="restore the run folder from a copy, or run the job again",
+            f"{folder} cannot be attested: {found.problems[0].splitlines()[0]}",
+            help=f"`fedkg verify {folder}` says for each damaged file what to do",
         )
     envelope_type, signer_type, _ = _library()
     signer = signer_type(load_private_key(Path(key)))
@@ -127,7 +127,8 @@ def _broken_links(run: RunFolder, statement: Mapping[str, Any]) -> Iterator[str]
     try:
         if run.log.last != predicate["run"]["log"]:
             yield f"run: {run.log.path.name} has changed"
-        yield from (f"run: {problem}" for problem in verify_checksums(run.path).problems)
+        problems = verify_checksums(run.path).problems
+        yield from (f"run: {problem.splitlines()[0]}" for problem in problems)
     except FedkgError as error:
         yield f"run: {error.message}"
     for subject in statement["subject"]:

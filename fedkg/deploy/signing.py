@@ -226,7 +226,9 @@ def _not_a_key(path: Path, kind: str) -> UsageError:
     return UsageError(
         f"{path} is not a {kind} key",
         expected=f"a {kind} key that fedkg wrote (NAME{ending})",
-        help="check the path; `fedkg sign PATH --key KEY --new-key` creates a pair of keys",
+        help="check the path; `fedkg sign PATH --key KEY --new-key` creates a pair of keys"
+        if kind == "private"
+        else "give the .pub file of whoever signed",
     )
 
 

@@ -97,7 +97,9 @@ class Attack:
                 "`first_round` of an attack must be at least 1", received=str(self.first_round)
             )
         if self.factor is not None and not (math.isfinite(self.factor) and self.factor > 0):
-            raise JobError("`factor` of an attack must be above 0", received=str(self.factor))
+            raise JobError(
+                "`factor` of an attack must be a finite number above 0", received=str(self.factor)
+            )
 
     @property
     def changes(self) -> Attacks:

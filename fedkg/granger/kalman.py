@@ -57,7 +57,7 @@ class Client:
         if radius >= 1:
             raise UsageError(
                 f"{self.name}: the filter is not stable",
-                expected="a spectral radius of A - A K C below 1",
+                expected="a spectral radius of transition - transition @ gain @ emission below 1",
                 received=f"{radius:.6g}",
                 help="choose another gain",
             )

@@ -238,7 +238,7 @@ Each must have an entry in the log.
 READ_ATTEMPTS = 3
 """Attempts to read a file that another process may be replacing."""
 
-RESTORE_HELP = "restore it from a copy, or start a new run with another --out"
+RESTORE_HELP = "restore it from a copy, or start a new run in another folder"
 
 NOTE_SEPARATOR = " | "
 """Separates the notes of a round."""

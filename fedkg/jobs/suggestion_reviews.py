@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from fedkg._internal.name_matching import did_you_mean
 from fedkg._internal.safe_text import HIDDEN
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.folder import RESTORE_HELP, REVIEWS, RunFolder
+from fedkg.jobs.folder import REVIEWS, RunFolder
 from fedkg.learned_knowledge import Candidate, LearnedKnowledge
 from fedkg.pack.contract import Node
 
@@ -55,7 +55,7 @@ def reviewable(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
 
 
 def read_reviews(folder: Path) -> list[Review]:
-    """All decisions of a run, oldest first. Raises JobError if the file is damaged."""
+    """All decisions of a run, oldest first. Raises JobError if the file cannot be read."""
     files = RunFolder(folder)
     if REVIEWS not in files.log.states() and not (folder / REVIEWS).exists():
         return []
@@ -63,10 +63,11 @@ def read_reviews(folder: Path) -> list[Review]:
         lines = files.read_bytes(REVIEWS).splitlines()
         return [Review.model_validate_json(line) for line in lines]
     except ValidationError as error:
+        first = error.errors()[0]
         raise JobError(
-            f"{folder / REVIEWS} is damaged",
-            received=f"a line that is not a decision: {error.errors()[0]['msg']}",
-            help=RESTORE_HELP,
+            f"{folder / REVIEWS} has a line that is not a decision",
+            received=f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}",
+            help="its checksum fits the log: use the version of fedkg that wrote it",
         ) from error
 
 

@@ -64,7 +64,7 @@ class LLVMFunction:
 
     def __call__(self, *values: Any) -> Any:
         """Raise TypeError, because Python code cannot call it."""
-        raise TypeError("only compiled functions can do that")
+        raise TypeError(f"only compiled code can call `{self.name}`")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,7 +78,7 @@ class Intrinsic:
 
     def __call__(self, value: Any) -> Any:
         """Raise TypeError, because Python code cannot call it."""
-        raise TypeError("only compiled functions can do that")
+        raise TypeError("only compiled code can call this function")
 
 
 to_float = Intrinsic("Float")

@@ -465,7 +465,11 @@ class _Search:
         """
         parameter = self.parameters[place]
         if parameter.span is None:
-            raise self._error(parameter, "a parameter that a signal with a span is compared with")
+            raise self._error(
+                parameter,
+                "a declared span of the signal that it is compared with: `signal ... span LOW .. "
+                "HIGH`",
+            )
         if self.pick.noisy:
             raise self._error(
                 parameter,

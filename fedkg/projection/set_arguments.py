@@ -130,6 +130,8 @@ def convert_numbers(value: Any, where: str, declared: str) -> Any:
         expected="a number, or a tensor of numbers"
         if number
         else "a tensor of numbers with at least one dimension",
-        received=describe_value(value),
+        received="a list of numbers and other values, or of rows of unequal length"
+        if isinstance(value, list | tuple)
+        else describe_value(value),
         help="torch.tensor([0.5, 2.0]); for a list of tensors: torch.stack([...])",
     )

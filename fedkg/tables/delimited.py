@@ -49,14 +49,10 @@ def decode(body: bytes) -> tuple[str, str] | None:
     return None if found is not None and _is_noise(found[0]) else found
 
 
-def decode_as(body: bytes, encoding: str, name: str) -> tuple[str, str]:
-    """The text of a file in a stated encoding, without a byte order mark.
-
-    Raises:
-        TableError: the encoding is unknown, or the bytes are not text in it.
-    """
+def require_known(encoding: str, name: str) -> None:
+    """Raise TableError if a dialect states a text encoding that Python does not have."""
     try:
-        return body.decode(encoding).removeprefix("\ufeff"), encoding.casefold()
+        "".encode(encoding)
     except LookupError as error:
         raise TableError(
             f"{name}: encoding `{encoding}` is unknown",
@@ -64,6 +60,17 @@ def decode_as(body: bytes, encoding: str, name: str) -> tuple[str, str]:
             received=encoding,
             help="correct `encoding` in the dialect, or remove it: fedkg detects the encoding",
         ) from error
+
+
+def decode_as(body: bytes, encoding: str, name: str) -> tuple[str, str]:
+    """The text of a file in a stated encoding, without a byte order mark.
+
+    Raises:
+        TableError: the encoding is unknown, or the bytes are not text in it.
+    """
+    require_known(encoding, name)
+    try:
+        return body.decode(encoding).removeprefix("\ufeff"), encoding.casefold()
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = body[:start].count(b"\n") + 1

@@ -74,7 +74,8 @@ def read_bytes(
         return _in_zip(body, name, sheet, dialect)
     if body.startswith(OLD_EXCEL):
         raise TableError(
-            f"{name} is an Excel file of the old format (.xls)", help="save it as .xlsx or as CSV"
+            f"{name} is an Excel file of the old format (.xls), or one with a password",
+            help="save it without a password, as .xlsx or as CSV",
         )
     return read_delimited(body, name, dialect)
 

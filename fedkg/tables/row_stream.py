@@ -10,7 +10,7 @@ import numpy as np
 
 from fedkg.errors import TableError
 from fedkg.tables.declared_dialect import Dialect
-from fedkg.tables.delimited import OPEN_QUOTE_LINES, unique_headers
+from fedkg.tables.delimited import OPEN_QUOTE_LINES, require_known, unique_headers
 from fedkg.tables.layout import blank
 from fedkg.tables.numerals import DecimalMark, decimal_marks
 from fedkg.tables.separator import find_separator, records, text_lines
@@ -49,6 +49,7 @@ class RowStream:
         self._decimal: DecimalMark | None = None
         self._expected: tuple[str, ...] = ()
         encoding = self._dialect.encoding or "utf-8"
+        require_known(encoding, name)
         if self._dialect.header_rows not in (None, 1) or "\n".encode(encoding) != b"\n":
             raise TableError(
                 f"{name}: the form of the table does not suit a stream",

@@ -149,7 +149,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
             2,
             "the folder none for x.fkgpack does not exist",
         ),
-        (["compile", "r.fkg", "-o", "./r.fkg"], 2, "is one of the rule files"),
+        (["compile", "r.fkg", "-o", "./r.fkg"], 2, "is one of the files to compile"),
         (["new", "t.csv", "-o", "t.csv", "--force"], 2, "is an input of this command"),
         (["new", "t.csv", "-o", "folder", "--force"], 2, "folder is a folder"),
         (["new", "none.csv", "-o", "x.fkg"], 1, "cannot read table none.csv"),

@@ -180,7 +180,7 @@ def _missing(
             advice = (
                 f"did you mean `?{meant}`?"
                 if meant
-                else "every variable after `for` needs a place in the pattern"
+                else "every variable after `for` or `over` needs a place in the pattern"
             )
             problems.append(
                 report(

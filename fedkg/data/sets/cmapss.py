@@ -155,7 +155,7 @@ def _numbers(path: Path, columns: int) -> F64:
         rows = np.loadtxt(read_decompressed(path).decode().splitlines(), ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         raise TableError(
-            f"{path} does not contain numbers",
+            f"{path} is not a table of numbers",
             received=str(error),
             help="use train_FD001.txt and the other files as published: numbers separated by "
             "blanks",

@@ -6,6 +6,7 @@ headers, mixed columns); these readers are for files of a published layout.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -64,12 +65,19 @@ def read_decompressed(path: Path) -> bytes:
     """
     try:
         body = read_file(path)
-        return gunzip(body, str(path)) if body[:2] == b"\x1f\x8b" else body
-    except (OSError, EOFError) as error:
+    except OSError as error:
         raise TableError(
             f"cannot read {path}",
             received=str(error),
             help="check the path, and that you may read the file",
+        ) from error
+    if body[:2] != b"\x1f\x8b":
+        return body
+    try:
+        return gunzip(body, str(path))
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(
+            f"{path} is not a complete gzip file", received=str(error), help="download it again"
         ) from error
 
 

@@ -152,7 +152,7 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
                 f" {one.reason}",
                 expected="linear comparisons of forecast channels, at one step or over time",
                 help="remove `hard` (the rule then only adds a penalty and counts violations), "
-                "or write a linear comparison",
+                "or limit the forecast values themselves, step by step",
             )
     hard = [one for one in readable if one.hard]
     if not hard:

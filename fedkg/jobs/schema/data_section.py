@@ -296,8 +296,8 @@ class Data(Section):
     )
     test: Fraction = Field(
         default=0.2,
-        description="Share of all rows held out for the test, chosen as `hold_out` says. A data set "
-        "with its own test split (MNIST, C-MAPSS) keeps it.",
+        description="Share of all rows held out for the test, chosen as `hold_out` says. A data "
+        "set with its own test split (MNIST, C-MAPSS) keeps it.",
     )
     hold_out: Literal["auto", "random"] = Field(
         default="auto",

@@ -470,7 +470,7 @@ class Job(Section):
             name = path.rpartition(":")[2]
             if name in PRESETS or others.get(name, {"path": path}) != {"path": path}:
                 raise ValueError(
-                    f"`algorithm: {path}` has the name of another algorithm; write it as a "
+                    f"`algorithm`: `{path}` has the name of another algorithm; write it as a "
                     "section with `path` under `algorithms`, with another name"
                 )
             others[name] = {"path": path}

@@ -124,6 +124,18 @@ def test_wrong_input_is_a_clear_error(
     assert not done.out
 
 
+@pytest.mark.parametrize("encoding", ["ansi", "hex"])
+def test_an_unknown_encoding_is_a_clear_error(cli: Command, tmp_path: Path, encoding: str) -> None:
+    sites = (tmp_path / "sites.yaml").read_text()
+    known = "url: data/ohio.txt\n"
+    (tmp_path / "sites.yaml").write_text(
+        sites.replace(known, f"{known}    dialect: {{encoding: {encoding}}}\n")
+    )
+    done = cli("monitor", "rules.fkg", "--sites", "sites.yaml", "--site", "ohio", "data/ohio.txt")
+    assert done.code == 1
+    assert f"encoding `{encoding}` is unknown" in done.err
+
+
 @pytest.mark.slow
 def test_a_growing_file_is_followed_until_a_signal(cli: Command, tmp_path: Path) -> None:
     whole = (tmp_path / "plain" / "graz.csv").read_text().splitlines(keepends=True)

@@ -3,6 +3,7 @@ files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -122,6 +123,15 @@ def test_a_damaged_image_file_is_rejected(body: bytes, tmp_path: Path) -> None:
     (folder / "train-labels-idx1-ubyte").write_bytes(body)
     with pytest.raises(TableError, match="not a complete IDX file"):
         data_set("mnist", folder)
+
+
+@pytest.mark.parametrize("damage", [lambda body: body[:-9], lambda body: body[:30] + b"\xff" * 20])
+def test_a_damaged_gzip_file_is_rejected(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    folder = FILES["cmapss"](tmp_path)
+    file = folder / "test_FD001.txt.gz"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(TableError, match="is not a complete gzip file"):
+        data_set("cmapss", folder)
 
 
 def test_binary_batches_are_three_planes_of_colour(tmp_path: Path) -> None:

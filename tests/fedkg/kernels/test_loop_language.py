@@ -233,5 +233,5 @@ def test_the_line_is_named() -> None:
 
 
 def test_words_mean_nothing_outside() -> None:
-    with pytest.raises(TypeError, match="only compiled functions"):
+    with pytest.raises(TypeError, match="only compiled code can call"):
         to_float(1.0)

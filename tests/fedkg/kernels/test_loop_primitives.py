@@ -142,5 +142,5 @@ def test_products_with_rows_at_told_distances(
 
 
 def test_they_mean_nothing_outside() -> None:
-    with pytest.raises(TypeError, match="only compiled functions"):
+    with pytest.raises(TypeError, match="only compiled code can call"):
         primitives.fused(1.0, 2.0, 3.0)

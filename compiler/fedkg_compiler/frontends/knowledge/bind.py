@@ -140,7 +140,11 @@ def _otherwise(at: _Context) -> Clause | None:
             f"{one} and another for {other}"
         )
         at.sources.problems.error(
-            "FKG374", stated.span, message, "give one value for all, or write another `when`"
+            "FKG374",
+            stated.span,
+            message,
+            "give one value for all, write another `when`, or give the class a key column "
+            "(`fkg:keyColumn`) that assigns each sample to one row",
         )
     return found[0] if found else None
 

@@ -45,7 +45,8 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
                 each.span(name.at),
                 f"SELECT gives ?{name.name} its value after HAVING: by the standard this condition"
                 " is an error, and nothing is found",
-                f"here the name is an alias; write `{each.written(expr.at)}` in its place",
+                f"fedkg reads ?{name.name} as its expression; write "
+                f"`{each.written(expr.at)}` in its place",
             )
     return _closed(tree)
 

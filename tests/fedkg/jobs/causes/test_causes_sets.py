@@ -69,7 +69,7 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
         (("set: traffic", "set: mnist"), "is not a series"),
         (("gaps: 24", "gaps: 0, runs: []"), "consecutive steps are free of gaps"),
         ((", b: [station 2]", ""), "names only one client, a"),
-        (("set: traffic, ", ""), "`data.runs` requires a data set"),
+        (("set: traffic, ", ""), "`data.size` requires a data set"),
     ],
 )
 def test_what_a_set_does_not_have_is_reported(

@@ -715,7 +715,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
         if isinstance(value, Moving) and value.unit_place is not None:
             message = (
                 f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, the unit that"
-                " another comparison implies"
+                " fedkg takes the column to be in"
                 if value is a
                 else ""
             )
@@ -723,7 +723,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "FKG216",
                 b.span,
                 message
-                or f"{_describe_unit(two)}, the unit that another comparison implies,"
+                or f"{_describe_unit(two)}, the unit that fedkg takes the column to be in,"
                 f" cannot be {verb} {_describe_unit(one)}",
                 "declare the unit of the column",
                 (

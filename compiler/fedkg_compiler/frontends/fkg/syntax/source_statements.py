@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lark import Lark, Tree, UnexpectedInput, UnexpectedToken
@@ -159,7 +159,7 @@ def is_table(text: str, file: str) -> Diagnostic | None:
         severity="error",
         span=Span(file=file, line=1, column=1, end_line=1, end_column=max(end, 2)),
         message="this is a table, not a rule file",
-        help=f"check a table with rules: fedkg eval RULES {PurePath(file).name}",
+        help=f"check a table with rules: fedkg eval RULES {file}",
     )
 
 
