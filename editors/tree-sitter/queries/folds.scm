@@ -1,0 +1,5 @@
+; Each statement, and each graph pattern.
+[
+  (use) (timeline) (signal) (label) (rule) (template) (infer) (range) (predict) (set) (cause)
+  (example) (group)
+] @fold
