@@ -311,24 +311,31 @@ def spend_comparisons(count: int) -> bool:
     return True
 
 
+_paused_before = False
+"""Whether this process has paused the garbage collection before."""
+
+
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
     """Search for no cyclic garbage inside the block.
 
-    A compilation or validation makes millions of objects that stay, and hardly a cycle. A search
-    would visit all of them again and again.
+    A compilation or validation makes millions of objects that stay until its end. A search would
+    visit all of them again and again. Afterwards the garbage, such as graphs with open stores, is
+    found by a search among the new objects alone.
     """
+    global _paused_before
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():
-                # All new objects go to the oldest generation: a search of the youngest, which
-                # begins as soon as it is allowed, would visit millions of them.
+            if not _paused_before and not gc.get_freeze_count():
+                # Most objects of the first time stay (modules, ontologies, caches), and a command
+                # ends after it: they go to the oldest generation without a search.
                 gc.freeze()
                 gc.unfreeze()
+            _paused_before = True
             gc.enable()
 
 

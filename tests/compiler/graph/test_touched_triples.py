@@ -118,6 +118,21 @@ def test_a_part_holds_what_rules_name_and_is_read_again(
     compiled(rules, store)
 
 
+def test_compilations_release_their_stores(tmp_path: Path) -> None:
+    handles = Path("/proc/self/fd")
+    if not handles.is_dir():
+        pytest.skip("the system does not list the open files of a process")
+    file, store = tmp_path / "graph.ttl", tmp_path / "graph.store"
+    file.write_text(HEAD + "p:E1 a p:C0 ; p:limit 4 .\n", encoding="utf-8")
+    assert load_files(store, [file])[0] is not None
+    counts = []
+    for limit in range(8):
+        rules = RULE.format(pattern=f"?m a p:C0 ; p:limit ?x FILTER(?x > {limit})")
+        compiled(rules, store)
+        counts.append(len(list(handles.iterdir())))
+    assert counts[-1] <= max(counts[:2])
+
+
 PLANT = """\
 @prefix unit: <http://qudt.org/vocab/unit/> .
 @prefix qudt: <http://qudt.org/schema/qudt/> .
