@@ -149,7 +149,7 @@ def test_conditions_modes_and_earlier_values(
 
 @pytest.mark.slow
 def test_all_requirements(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    found = list(compared(capsys, tmp_path, 100, 8, long=False))
+    found = list(compared(capsys, tmp_path, 50, 8, long=False))
     assert len(found) == 86 - 8
     assert [name for name, satisfied, violated in found if not satisfied or not violated] == []
 

@@ -48,7 +48,7 @@ def edit(text: str, draw: random.Random) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-@pytest.mark.parametrize("edits", [5, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [5, pytest.param(30, marks=pytest.mark.slow)])
 def test_edits_one_after_the_other(path: Path, edits: int) -> None:
     draw = random.Random(path.stem)
     check = IncrementalCheck()
