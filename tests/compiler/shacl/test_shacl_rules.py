@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyoxigraph as ox
 import pyshacl
 import pytest
 from rdflib import Graph, Namespace, URIRef
 from rdflib.compare import isomorphic
 
 from fedkg_compiler import compile_rules
+from fedkg_compiler.frontends.shacl import prebound_query_execution
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    construct,
     predicate_variables,
     with_constant,
     with_focus_nodes,
@@ -125,6 +128,26 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
 ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
     sh:prefixes ex:prefixes ; sh:construct
     "CONSTRUCT { $this ex:has [ ex:value ?y ] } WHERE { $this ex:feeds ?y }" ] .""",
+    "patterns without this that match": """
+ex:feeds a ex:Symmetric .
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump, ex:Tank ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { ?y ?p $this } WHERE {
+        { $this ?p ?y } UNION { ?y ?p $this } . ?p a ex:Symmetric . }''' ] .""",
+    "patterns without this that do not match": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump, ex:Tank ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { ?y ?p $this } WHERE {
+        { $this ?p ?y } UNION { ?y ?p $this } . ?p a ex:Symmetric . }''' ] .""",
+    "patterns without this among other parts": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:near ?t } WHERE {
+        OPTIONAL { ?no ex:none ?n } ?z a ?kind , ex:Tank FILTER (?kind != ex:Pump) ?x a ex:Tank .
+        $this ex:feeds ?y . # not a pattern . ?q ex:none ?q .
+        BIND (?z AS ?t) ?y a ?c MINUS { ?z ex:none 1.5 } VALUES ?x { ex:c } ?t a ex:Tank
+        FILTER NOT EXISTS { ?z ex:none [ ex:none ?m ] } }''' ] .""",
+    "a count of what does not exist": """
+ex:R a sh:NodeShape ; sh:targetNode ex:a ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:count ?n } WHERE {
+        { SELECT (COUNT(?y) AS ?n) WHERE { ?y a ex:None } } $this a ex:Pump }''' ] .""",
     "a condition on what another rule adds": """
 ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:subject sh:this ;
     sh:predicate rdfs:label ; sh:object "big" ; sh:order 1 ;
@@ -156,13 +179,13 @@ def test_rules_add_what_pyshacl_adds(tmp_path: Path, name: str) -> None:
         expected.add(triple)
     (tmp_path / "s.ttl").write_text(HEAD + RULES[name], encoding="utf-8")
     (tmp_path / "d.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    adds_nothing = ("the short form", "patterns without this that do not match")
+    assert bool(expected) == (name not in adds_nothing)
     assert isomorphic(added(tmp_path / "d.ttl", tmp_path / "s.ttl"), expected)
 
 
 def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
-    import pyoxigraph as ox
-
     from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
     from fedkg_compiler.frontends.shacl.model import Data, memory_graph, read_shapes
     from fedkg_compiler.frontends.shacl.validator import Validator
@@ -180,6 +203,36 @@ def added(data: Path, shapes: Path) -> Graph:
     run = RuleRun(read_rules(known), store, graph, validator)
     run.run()
     return memory_graph(run.new)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "evaluated"),
+    [
+        ("?p a ex:None .", False),
+        ("?p a ex:None ; ex:b ?c .", False),
+        ("?p ex:b/ex:c ?q . BIND (1 AS ?n) ?q ex:b ?r .", False),
+        ("?p ex:b ?q .", True),
+        ("FILTER (?o = 1) ?p a ex:None .", True),
+        ("$this a ex:None .", True),
+    ],
+)
+def test_focus_nodes_are_not_tried_without_the_other_patterns(
+    monkeypatch: pytest.MonkeyPatch, pattern: str, evaluated: bool
+) -> None:
+    """A query with a pattern that no triple matches is not evaluated for its focus nodes."""
+    store = ox.Store()
+    store.add(ox.Quad(*(ox.NamedNode(EX[name]) for name in "abc")))
+    found: list[str] = []
+    query = prebound_query_execution._constructed
+
+    def noted(store: ox.Store, text: str) -> list[ox.Quad]:
+        found.append(text)
+        return query(store, text)
+
+    monkeypatch.setattr(prebound_query_execution, "_constructed", noted)
+    text = f"PREFIX ex: <{EX}> CONSTRUCT {{ $this ex:d ?o }} WHERE {{ $this ?x ?o . {pattern} }}"
+    assert len(construct(store, text, [EX.a])) == (pattern == "?p ex:b ?q .")
+    assert bool(found) == evaluated
 
 
 def test_rules_of_different_shapes_reach_a_fixed_point(tmp_path: Path) -> None:
@@ -222,6 +275,13 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
             (
                 'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE {" ; '
                 "sh:prefixes ex:prefixes"
+            ),
+            "the query cannot be evaluated",
+        ),
+        (
+            (
+                'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE '
+                '{ ?s a ex:None . $this ex:p }" ; sh:prefixes ex:prefixes'
             ),
             "the query cannot be evaluated",
         ),

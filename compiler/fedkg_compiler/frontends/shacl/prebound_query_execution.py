@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 import pyoxigraph as ox
@@ -30,6 +30,9 @@ _AGGREGATES = frozenset(
     )
 )
 """Words of queries that need one focus node at a time."""
+
+_TERM_WORDS = frozenset({"A", "TRUE", "FALSE"})
+"""Words that may stand in a pattern of triples."""
 
 MEMBERS = ox.NamedNode("urn:fedkg:members")
 """The named graph with the members of each class, for `with_members`."""
@@ -54,6 +57,9 @@ def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad
                 found += _constructed(store, with_constant(text, "this", node))
         return found
     query = with_focus_nodes(_with_new_triples(text))
+    if _lacks_required_triples(store, text):
+        ox.Store().query(query)  # a syntax error is reported even if the query finds nothing
+        return found
     for group in _groups(words, nodes):
         with _marked(store, group):
             found += _constructed(store, query)
@@ -78,6 +84,49 @@ def _with_new_triples(text: str) -> str:
     end = words[ends[start]].start
     triples = text[words[first].start : words[ends[first]].end]
     return f"{text[:end]} FILTER NOT EXISTS {triples} {text[end:]}"
+
+
+def _lacks_required_triples(store: ox.Store, text: str) -> bool:
+    """Whether no triples match the patterns that each solution needs for whatever focus node.
+
+    The store would join the focus nodes with the other patterns first, and find nothing in the end.
+    """
+    words = tokens(text)
+    form = next((at for at, word in enumerate(words) if word.text.upper() == "CONSTRUCT"), None)
+    if form is None or names_word(words, frozenset({"FROM"})):
+        return False
+    blocks = _required_blocks(text, words)
+    if not blocks:
+        return False
+    start = words[form].start
+    with suppress(SyntaxError, ValueError, RuntimeError, OSError):  # of the whole query, then
+        return not store.query(f"{text[:start]} ASK {{ {' . '.join(blocks)} }}")
+    return False
+
+
+def _required_blocks(text: str, words: Sequence[Token]) -> list[str]:
+    """The patterns of triples outside of inner groups that do not name `$this`.
+
+    A block ends at a point or a group. Blocks with words such as FILTER are left out, and so is
+    whatever follows such a word without a point.
+    """
+    ends = _closing(words)
+    start = _first_group(words)
+    found: list[str] = []
+    block: list[Token] = []
+    at = start + 1
+    while at <= ends[start] and at < len(words):
+        word = words[at]
+        if word.kind != "mark" or word.text not in "{}.":
+            block.append(word)
+        else:
+            names = {one.text.upper() for one in block if one.kind == "word"}
+            is_bound = any(one.kind == "variable" and one.text == "this" for one in block)
+            if block and not is_bound and names <= _TERM_WORDS:
+                found.append(text[block[0].start : block[-1].end])
+            block = []
+        at = ends.get(at, at) + 1
+    return found
 
 
 def _is_unused(store: ox.Store, predicate: URIRef) -> bool:
