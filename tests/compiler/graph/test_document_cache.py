@@ -9,7 +9,7 @@ import pytest
 
 from fedkg_compiler.graph import document_cache
 from fedkg_compiler.graph.document_cache import read_known_file
-from fedkg_compiler.graph.load import import_span
+from fedkg_compiler.graph.ontologies import import_span
 from fedkg_compiler.graph.rdf_reader import labels_of, read_file, rename_shared_blank_nodes
 
 ONTOLOGY = r"""@prefix ex: <http://example.org/> .

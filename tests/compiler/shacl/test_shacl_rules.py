@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyoxigraph as ox
 import pyshacl
 import pytest
 from rdflib import Graph, Namespace, URIRef
 from rdflib.compare import isomorphic
 
 from fedkg_compiler import compile_rules
+from fedkg_compiler.frontends.shacl import prebound_query_execution
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    construct,
     predicate_variables,
+    with_closures_last,
     with_constant,
     with_focus_nodes,
 )
@@ -125,6 +130,26 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
 ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
     sh:prefixes ex:prefixes ; sh:construct
     "CONSTRUCT { $this ex:has [ ex:value ?y ] } WHERE { $this ex:feeds ?y }" ] .""",
+    "patterns without this that match": """
+ex:feeds a ex:Symmetric .
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump, ex:Tank ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { ?y ?p $this } WHERE {
+        { $this ?p ?y } UNION { ?y ?p $this } . ?p a ex:Symmetric . }''' ] .""",
+    "patterns without this that do not match": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump, ex:Tank ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { ?y ?p $this } WHERE {
+        { $this ?p ?y } UNION { ?y ?p $this } . ?p a ex:Symmetric . }''' ] .""",
+    "patterns without this among other parts": """
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:near ?t } WHERE {
+        OPTIONAL { ?no ex:none ?n } ?z a ?kind , ex:Tank FILTER (?kind != ex:Pump) ?x a ex:Tank .
+        $this ex:feeds ?y . # not a pattern . ?q ex:none ?q .
+        BIND (?z AS ?t) ?y a ?c MINUS { ?z ex:none 1.5 } VALUES ?x { ex:c } ?t a ex:Tank
+        FILTER NOT EXISTS { ?z ex:none [ ex:none ?m ] } }''' ] .""",
+    "a count of what does not exist": """
+ex:R a sh:NodeShape ; sh:targetNode ex:a ; sh:rule [ a sh:SPARQLRule ;
+    sh:prefixes ex:prefixes ; sh:construct '''CONSTRUCT { $this ex:count ?n } WHERE {
+        { SELECT (COUNT(?y) AS ?n) WHERE { ?y a ex:None } } $this a ex:Pump }''' ] .""",
     "a condition on what another rule adds": """
 ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:subject sh:this ;
     sh:predicate rdfs:label ; sh:object "big" ; sh:order 1 ;
@@ -156,13 +181,13 @@ def test_rules_add_what_pyshacl_adds(tmp_path: Path, name: str) -> None:
         expected.add(triple)
     (tmp_path / "s.ttl").write_text(HEAD + RULES[name], encoding="utf-8")
     (tmp_path / "d.ttl").write_text(HEAD + DATA, encoding="utf-8")
+    adds_nothing = ("the short form", "patterns without this that do not match")
+    assert bool(expected) == (name not in adds_nothing)
     assert isomorphic(added(tmp_path / "d.ttl", tmp_path / "s.ttl"), expected)
 
 
 def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
-    import pyoxigraph as ox
-
     from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
     from fedkg_compiler.frontends.shacl.model import Data, memory_graph, read_shapes
     from fedkg_compiler.frontends.shacl.validator import Validator
@@ -180,6 +205,36 @@ def added(data: Path, shapes: Path) -> Graph:
     run = RuleRun(read_rules(known), store, graph, validator)
     run.run()
     return memory_graph(run.new)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "evaluated"),
+    [
+        ("?p a ex:None .", False),
+        ("?p a ex:None ; ex:b ?c .", False),
+        ("?p ex:b/ex:c ?q . BIND (1 AS ?n) ?q ex:b ?r .", False),
+        ("?p ex:b ?q .", True),
+        ("FILTER (?o = 1) ?p a ex:None .", True),
+        ("$this a ex:None .", True),
+    ],
+)
+def test_focus_nodes_are_not_tried_without_the_other_patterns(
+    monkeypatch: pytest.MonkeyPatch, pattern: str, evaluated: bool
+) -> None:
+    """A query with a pattern that no triple matches is not evaluated for its focus nodes."""
+    store = ox.Store()
+    store.add(ox.Quad(*(ox.NamedNode(EX[name]) for name in "abc")))
+    found: list[str] = []
+    query = prebound_query_execution._constructed
+
+    def noted(store: ox.Store, text: str) -> list[ox.Quad]:
+        found.append(text)
+        return query(store, text)
+
+    monkeypatch.setattr(prebound_query_execution, "_constructed", noted)
+    text = f"PREFIX ex: <{EX}> CONSTRUCT {{ $this ex:d ?o }} WHERE {{ $this ?x ?o . {pattern} }}"
+    assert len(construct(store, text, [EX.a])) == (pattern == "?p ex:b ?q .")
+    assert bool(found) == evaluated
 
 
 def test_rules_of_different_shapes_reach_a_fixed_point(tmp_path: Path) -> None:
@@ -222,6 +277,13 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
             (
                 'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE {" ; '
                 "sh:prefixes ex:prefixes"
+            ),
+            "the query cannot be evaluated",
+        ),
+        (
+            (
+                'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE '
+                '{ ?s a ex:None . $this ex:p }" ; sh:prefixes ex:prefixes'
             ),
             "the query cannot be evaluated",
         ),
@@ -294,3 +356,41 @@ def test_variables_in_the_place_of_a_property() -> None:
     assert predicate_variables(tokens(text)) == {"this", "p", "q"}
     bound = with_constant("FILTER(bound($g) && $g != ?x)", "g", URIRef(EX.a))
     assert bound == "FILTER((true) && <http://example.org/a> != ?x)"
+
+
+CLOSURES = {
+    "?a ex:is ?x . ?b ex:is ?y . { ?x ex:sub* ?y } UNION { ?y ex:sub* ?x }": True,
+    "?a ex:is/ex:is ?x ; ex:is ?y { ?x ex:sub+ ?y . } .": True,
+    "?a ex:is ?x, ?y . FILTER (?x != ?y) . ?a ex:is ?z . { ?x ex:sub* ?y }": True,
+    "?a ex:is ?x OPTIONAL { ?a ex:sub ?y } ?b ex:is ?y { ?y ex:sub* ?x }": True,
+    "?a ex:is ?x . { ?x ex:sub* ?y } UNION { ?y ex:sub* ?x } ?b ex:is ?y .": False,
+    "?a ex:is ?x . ?b ?y ex:n1 . { ?x ex:sub* ?y } UNION { ?y ex:sub* ?x }": False,
+    "?a ex:is ?x . ?b ex:is ?y OPTIONAL { ?x ex:sub* ?y }": False,
+    "?a ex:is ?x . ?b ex:is ?y MINUS { ?x ex:sub* ?y } .": False,
+    "?a ex:is ?x . ?b ex:is ?y . { ?x ex:sub* ?y } UNION { ?y ex:is ?x }": False,
+    "?a ex:is ?x . ?b ex:is ?y . { ?x ex:sub* ?y . ?y ex:is ?z }": False,
+    "{ ?x ex:sub* ?y } UNION { ?y ex:sub* ?x } . ?a ex:is ?x .": False,
+}
+"""Patterns in EXISTS: whether their closures can be compared in a filter."""
+
+
+@pytest.mark.parametrize(("pattern", "changed"), CLOSURES.items())
+@pytest.mark.parametrize("exists", ["EXISTS", "NOT EXISTS"])
+def test_closures_in_filters_find_the_same(pattern: str, changed: bool, exists: str) -> None:
+    """A query and its rewriting have the same solutions on random graphs."""
+    text = (
+        f"PREFIX ex: <{EX}> SELECT ?this ?x WHERE {{ ?this ex:is ?x FILTER {exists} {{"
+        f" ?x ex:is ?c . {pattern} }} }}"
+    )
+    rewritten = with_closures_last(text)
+    assert ("FILTER (EXISTS" in rewritten) == changed
+    assert changed or rewritten == text
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        store = ox.Store()
+        for name in ("is", "is", "sub"):
+            for subject, value in random.integers(0, 4, (2, 2)):
+                one, other = (ox.NamedNode(f"{EX}n{number}") for number in (subject, value))
+                store.add(ox.Quad(one, ox.NamedNode(EX + name), other))
+        solutions = [sorted(str(one) for one in store.query(query)) for query in (text, rewritten)]
+        assert solutions[0] == solutions[1]

@@ -1,10 +1,11 @@
-"""`fedkg check` imports only what a plain rule file needs."""
+"""`fedkg check` and `fedkg validate` import only what a plain rule file and a graph need."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,35 +55,86 @@ OURS = (
     "fedkg_compiler.frontends.fkg.syntax.printing",
 )
 
-CHECK = """
+SHAPES = """
+@prefix ex: <https://example.org/plant#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+ex: a owl:Ontology ; sh:declare [ sh:prefix "ex" ; sh:namespace "https://example.org/plant#" ] .
+ex:PumpShape a sh:NodeShape ; sh:targetClass ex:Pump ;
+  sh:property [ sh:path ex:pressure ; sh:maxInclusive 6 ] ;
+  sh:sparql [ sh:select "SELECT $this WHERE { $this ex:pressure 8 }" ; sh:prefixes ex: ] ;
+  sh:rule [ a sh:SPARQLRule ; sh:prefixes ex: ;
+    sh:construct "CONSTRUCT { $this ex:checked true } WHERE { $this ex:pressure ?p }" ] .
+"""
+DATA = "@prefix ex: <https://example.org/plant#> . ex:p1 a ex:Pump ; ex:pressure 8 ."
+NOT_FOR_VALIDATION = (
+    *("numpy", "pydantic", "lark", "oxrdflib", "pyshacl", "pint", "sympy", *HEAVY),
+    *("fedkg.pack", "fedkg.tables", "fedkg.units", "fedkg_compiler.ir", "fedkg_compiler.pipeline"),
+    *(f"fedkg_compiler.graph.{name}" for name in ("graph", "load", "owl_rl_closure", "query")),
+    *("fedkg_compiler.frontends.fkg", "fedkg_compiler.frontends.shacl.bind"),
+)
+
+RUN = """
 import sys
 from fedkg.cli.main import run
 try:
-    run(["check", sys.argv[1]])
+    run(sys.argv[1:])
 finally:
     print(*sorted(sys.modules), file=sys.stderr)
 """
+
+
+def run_cold(folder: Path, *arguments: str) -> tuple[str, set[str]]:
+    """The output and the modules of a process that has run a command without caches."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")},
+    )
+    return done.stdout, set(done.stderr.split())
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The modules of a process that has checked a plain rule file, cold."""
     folder = tmp_path_factory.mktemp("plain")
-    path = folder / "plain.fkg"
-    path.write_text(PLAIN, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK, str(path)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")},
-    )
-    assert "4 rules" in done.stdout, done.stderr
-    return set(done.stderr.split())
+    (folder / "plain.fkg").write_text(PLAIN, encoding="utf-8")
+    output, modules = run_cold(folder, "check", "plain.fkg")
+    assert "4 rules" in output
+    return modules
+
+
+@pytest.fixture(scope="module")
+def loaded_for_validation(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules of a process that has validated a graph, cold."""
+    folder = tmp_path_factory.mktemp("validation")
+    (folder / "shapes.ttl").write_text(SHAPES, encoding="utf-8")
+    (folder / "data.ttl").write_text(DATA, encoding="utf-8")
+    output, modules = run_cold(folder, "validate", "data.ttl", "shapes.ttl")
+    assert "2 violations; 1 focus node; rules added 1 triple" in output
+    return modules
 
 
 @pytest.mark.parametrize("name", [*HEAVY, *GRAPHS, *OURS])
 def test_a_plain_check_does_not_load(loaded: set[str], name: str) -> None:
     assert name not in loaded
+
+
+@pytest.mark.parametrize("name", NOT_FOR_VALIDATION)
+def test_a_validation_does_not_load(loaded_for_validation: set[str], name: str) -> None:
+    assert name not in loaded_for_validation
+
+
+def test_a_validation_loads_what_it_needs(loaded_for_validation: set[str]) -> None:
+    assert {
+        "rdflib",
+        "pyoxigraph",
+        "fedkg.cli.validate",
+        "fedkg_compiler.frontends.shacl.validator",
+        "fedkg_compiler.graph.rdf_reader",
+    } <= loaded_for_validation
 
 
 def test_what_it_needs_is_loaded(loaded: set[str]) -> None:

@@ -211,6 +211,7 @@ class RuleRun:
     _terms: Terms = field(default_factory=Terms)
     _focus_nodes: dict[Node, tuple[int, list[Node]]] = field(default_factory=dict)
     """The focus nodes of shapes, with the number of triples that were added before."""
+    _target_properties: dict[Node, frozenset[str] | None] = field(default_factory=dict)
 
     def run(self) -> int:
         """Apply the rules; return the number of added triples.
@@ -264,13 +265,17 @@ class RuleRun:
         """The focus nodes of the shape of a rule."""
         shape = rule.shape
         before, nodes = self._focus_nodes.get(shape.node, (-1, []))
-        if before != self.added and before < self._last_change(target_properties(shape)):
+        if before == self.added:
+            return nodes
+        if shape.node not in self._target_properties:
+            self._target_properties[shape.node] = target_properties(shape)
+        if before < self._last_change(self._target_properties[shape.node]):
             try:
                 nodes = self._data.focus_nodes(shape)
             except ValueError as error:
                 sentence = f"the target of the shape cannot be evaluated: {error}"
                 raise RuleProblem(sentence, shape.node, rule.node) from error
-            self._focus_nodes[shape.node] = self.added, nodes
+        self._focus_nodes[shape.node] = self.added, nodes
         return nodes
 
     def _apply(self, rule: Rule) -> None:

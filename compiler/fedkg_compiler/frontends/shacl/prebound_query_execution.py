@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 import pyoxigraph as ox
@@ -30,6 +30,9 @@ _AGGREGATES = frozenset(
     )
 )
 """Words of queries that need one focus node at a time."""
+
+_TERM_WORDS = frozenset({"A", "TRUE", "FALSE"})
+"""Words that may stand in a pattern of triples."""
 
 MEMBERS = ox.NamedNode("urn:fedkg:members")
 """The named graph with the members of each class, for `with_members`."""
@@ -54,6 +57,9 @@ def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad
                 found += _constructed(store, with_constant(text, "this", node))
         return found
     query = with_focus_nodes(_with_new_triples(text))
+    if _lacks_required_triples(store, text):
+        ox.Store().query(query)  # a syntax error is reported even if the query finds nothing
+        return found
     for group in _groups(words, nodes):
         with _marked(store, group):
             found += _constructed(store, query)
@@ -78,6 +84,71 @@ def _with_new_triples(text: str) -> str:
     end = words[ends[start]].start
     triples = text[words[first].start : words[ends[first]].end]
     return f"{text[:end]} FILTER NOT EXISTS {triples} {text[end:]}"
+
+
+def _lacks_required_triples(store: ox.Store, text: str) -> bool:
+    """Whether no triples match the patterns that each solution needs for whatever focus node.
+
+    The store would join the focus nodes with the other patterns first, and find nothing in the end.
+    """
+    words = tokens(text)
+    form = next((at for at, word in enumerate(words) if word.text.upper() == "CONSTRUCT"), None)
+    if form is None or names_word(words, frozenset({"FROM"})):
+        return False
+    blocks = _required_blocks(text, words)
+    if not blocks:
+        return False
+    start = words[form].start
+    with suppress(SyntaxError, ValueError, RuntimeError, OSError):  # of the whole query, then
+        return not store.query(f"{text[:start]} ASK {{ {' . '.join(blocks)} }}")
+    return False
+
+
+def _required_blocks(text: str, words: Sequence[Token]) -> list[str]:
+    """The patterns of triples outside of inner groups that do not name `$this`.
+
+    Whatever follows a word such as FILTER without a point is left out.
+    """
+    return [
+        text[words[first].start : words[end - 1].end]
+        for first, end in _pieces(words, _first_group(words), _closing(words))
+        if _is_triples(words[first:end]) and "this" not in _variables(words[first:end])
+    ]
+
+
+def _pieces(
+    words: Sequence[Token], start: int, ends: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """The inner groups of the group at `start` and the runs of words between them and between
+    points, as positions of words.
+    """
+    first = at = start + 1
+    until = min(ends[start], len(words))
+    while at < until:
+        word = words[at]
+        if word.kind != "mark" or word.text not in "{.":
+            at += 1
+            continue
+        if first < at:
+            yield first, at
+        end = ends.get(at, at)
+        if word.text == "{":
+            yield at, end + 1
+        first = at = end + 1
+    if first < until:
+        yield first, until
+
+
+def _is_triples(run: Sequence[Token]) -> bool:
+    """Whether a piece of a group has triples and nothing else."""
+    return (
+        run[0].text != "{"
+        and {word.text.upper() for word in run if word.kind == "word"} <= _TERM_WORDS
+    )
+
+
+def _variables(run: Sequence[Token]) -> set[str]:
+    return {word.text for word in run if word.kind == "variable"}
 
 
 def _is_unused(store: ox.Store, predicate: URIRef) -> bool:
@@ -367,6 +438,66 @@ def with_members(text: str) -> str:
             found += [text[last : one.start], pattern, text[other.start : other.end], " }"]
             last = other.end
     return "".join([*found, text[last:]])
+
+
+def with_closures_last(text: str) -> str:
+    """Compare in a filter what EXISTS compares by closures such as ``?x rdfs:subClassOf* ?y``.
+
+    ``{ ?a :is ?x . ?b :is ?y . { ?x :sub* ?y } UNION { ?y :sub* ?x } }`` becomes
+    ``{ ?a :is ?x . ?b :is ?y . FILTER (EXISTS { ?x :sub* ?y } || EXISTS { ?y :sub* ?x }) }``.
+    The store orders the parts at random. If a closure is the first one, it finds all pairs of the
+    graph, for each solution of the query again: this takes hundreds of times longer.
+    """
+    words = tokens(text)
+    ends = _closing(words)
+    found, last = list[str](), 0
+    for start, word in enumerate(words):
+        if word.text != "{" or word.kind != "mark" or words[start - 1].text.upper() != "EXISTS":
+            continue
+        if ends[start] == len(words):  # it is not closed, which the store reports
+            continue
+        bound: set[str] = set()
+        after_triples = True
+        pieces = list(_pieces(words, start, ends))
+        for number, (first, end) in enumerate(pieces):
+            if words[first].start < last:
+                continue  # a part of alternatives that are in a filter already
+            run = words[first:end]
+            closures = _alternative_closures(words, pieces[number:]) if after_triples else []
+            if closures and all(_variables(words[a:b]) <= bound for a, b in closures):
+                tests = (f"EXISTS {text[words[a].start : words[b - 1].end]}" for a, b in closures)
+                found += [text[last : words[first].start], f"FILTER ({' || '.join(tests)})"]
+                last = words[closures[-1][1] - 1].end
+            after_triples = _is_triples(run)
+            if after_triples:  # a closure knows the subjects and objects of the graph alone
+                bound |= _variables(run) - predicate_variables(run)
+    return "".join([*found, text[last:]])
+
+
+def _alternative_closures(
+    words: Sequence[Token], pieces: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The groups of the UNION at the beginning of pieces; [] if one is not ``{ ?x :p* ?y }``."""
+    found: list[tuple[int, int]] = []
+    for number, (first, end) in enumerate(pieces):
+        run = words[first:end]
+        if number % 2:
+            if [word.text.upper() for word in run] != ["UNION"]:
+                break
+            continue
+        inner = [word for word in run[1:-1] if word.text != "."]
+        kinds = [word.kind for word in inner]
+        if (
+            run[0].text != "{"
+            or len(inner) != 4
+            or kinds[0] != "variable"
+            or kinds[1] not in ("iri", "pname")
+            or inner[2].text not in ("*", "+")
+            or kinds[3] != "variable"
+        ):
+            return []
+        found.append((first, end))
+    return found
 
 
 def names_word(words: Sequence[Token], wanted: frozenset[str]) -> bool:

@@ -37,11 +37,10 @@ from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.document_cache import read_known_file
-from fedkg_compiler.graph.load import follow_imports, open_graph
-from fedkg_compiler.graph.ontologies import documents_of, load_catalog
-from fedkg_compiler.graph.rdf_reader import Document, rename_shared_blank_nodes
+from fedkg_compiler.graph.ontologies import documents_of, follow_imports, load_catalog
+from fedkg_compiler.graph.rdf_reader import Document, read_file, rename_shared_blank_nodes
 from fedkg_compiler.graph.span_construction import point, report
-from fedkg_compiler.input_files import is_endpoint
+from fedkg_compiler.input_files import is_endpoint, is_store
 
 
 @dataclass(slots=True)
@@ -59,8 +58,7 @@ class _Inputs:
         """Read a file, a store or an endpoint once."""
         place = str(path) if is_endpoint(path) else Path(path).resolve()
         if place not in self.paths:
-            known = into is not self.data and not is_endpoint(path) and Path(path).is_file()
-            document, problems = read_known_file(Path(path)) if known else open_graph(path)
+            document, problems = _opened(path, is_data=into is self.data)
             self.problems += problems
             self.paths[place] = document
         found = self.paths[place]
@@ -71,6 +69,18 @@ class _Inputs:
     def all(self) -> list[Document]:
         """Every document once."""
         return list({id(one): one for one in (*self.data, *self.shapes, *self.imported)}.values())
+
+
+def _opened(path: Path | str, *, is_data: bool) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """Read a file, a store or an endpoint; shapes and ontologies from the cache, as they change
+    less often than data.
+    """
+    if is_endpoint(path) or is_store(Path(path)):
+        # Only these need the loader of rule files, and its import takes longer than a validation.
+        from fedkg_compiler.graph.load import open_graph
+
+        return open_graph(path)
+    return read_file(Path(path)) if is_data else read_known_file(Path(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

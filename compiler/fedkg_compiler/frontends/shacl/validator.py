@@ -43,6 +43,7 @@ from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     select,
     to_store,
     triple_to_store,
+    with_closures_last,
     with_constant,
     with_members,
 )
@@ -335,7 +336,7 @@ class Validator:
         if isinstance(shape.node, URIRef):
             text = with_constant(text, "currentShape", shape.node)
         try:
-            text = with_members(text)
+            text = with_closures_last(with_members(text))
             if str(MEMBERS) in text:
                 self._store_members()
             return select(self.store, text, list(nodes), self.prefixes, bound, self.functions)
