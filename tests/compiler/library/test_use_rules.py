@@ -63,7 +63,9 @@ def test_a_template_that_is_not_taken_yet_is_asked_for() -> None:
     [found] = used(text).diagnostics
     assert (found.code, found.help) == ("FKG265", "write: use rules templates.operational_range")
     [found] = used("signal v in m3\nrule r require follows within_capacity(v)\n").diagnostics
-    assert found.help == "it is a rule and no template: use rules isa95.capacity takes it as it is"
+    assert found.help == (
+        "it is a rule of the library, not a template; include it: use rules isa95.capacity"
+    )
 
 
 def test_a_signal_may_have_the_name_of_a_parameter_in_the_library() -> None:

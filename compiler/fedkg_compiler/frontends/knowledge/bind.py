@@ -272,7 +272,8 @@ def _bound(
         if (held is not None and reads_output(held)) or (
             conclusion is not None and any(map(_both_sides, _compared(conclusion)))
         ):
-            message = "a condition of knowledge reads an output of the model"
+            part_of = "a condition" if held is not None and reads_output(held) else "a value"
+            message = f"{part_of} of knowledge reads an output of the model"
             at.sources.problems.error(
                 "FKG373",
                 place,

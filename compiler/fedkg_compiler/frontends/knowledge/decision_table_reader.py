@@ -25,7 +25,7 @@ from fedkg.tables.numerals import DecimalMark, decimal_marks, number
 from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
 from fedkg.units.unit import same_dimension
-from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     AllOf,
@@ -171,6 +171,18 @@ def _columns(
             conditions.append((header, signal.name))
         elif header in names.labels or bare in names.labels:
             conditions.append((header, header if header in names.labels else bare))
+        elif signal is not None:
+            sheet.sources.problems.error(
+                "FKG376",
+                sheet.place,
+                f"{sheet.table.name}: `{header}` is the signal `{signal.name}(?{signal.family})`,"
+                " which has one value for each entity; a decision table reads signals without"
+                " entities",
+                f"declare the column as a signal without entities: signal NAME column"
+                f' "{header}"; or call the column `note`',
+                (Related(span=signal.place, message="declared here"),),
+            )
+            return None
         elif bare.casefold() not in ("note", "notes", "comment", "remark"):
             advice = (
                 did_you_mean(bare, names.known_names())
@@ -187,7 +199,11 @@ def _columns(
     if not answer_header:
         message = f"{sheet.table.name} has no column `{answer.name.text}` with the answers"
         sheet.sources.problems.error(
-            "FKG376", sheet.place, message, f"its columns are {', '.join(sheet.table.headers)}"
+            "FKG376",
+            sheet.place,
+            message,
+            f"rename the column with the answers to `{answer.name.text}`; the columns are"
+            f" {', '.join(sheet.table.headers)}",
         )
         return None
     return conditions, answer_header

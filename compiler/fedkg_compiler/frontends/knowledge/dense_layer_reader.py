@@ -93,7 +93,7 @@ def read_safetensors(body: bytes) -> Read:
     activation = metadata.get("activation", "relu")
     if activation not in ACTIVATIONS:
         raise Unreadable(
-            f"has the activation `{activation}`", f"fedkg knows {', '.join(ACTIVATIONS)}"
+            f"has the activation `{activation}`", f"use one of {', '.join(ACTIVATIONS)}"
         )
     layers, arrays = [], {}
     for i, name in enumerate(weights):
@@ -101,7 +101,8 @@ def read_safetensors(body: bytes) -> Read:
         arrays[name] = tensors[name].astype(np.float64)
         if arrays[name].ndim != 2:
             raise Unreadable(
-                f"has a tensor `{name}` that is not a dense layer", "fedkg reads only dense layers"
+                f"has a tensor `{name}` that is not a dense layer",
+                "export a model of dense layers only",
             )
         arrays[bias] = (
             tensors[bias].astype(np.float64) if bias in tensors else np.zeros(arrays[name].shape[0])
@@ -128,7 +129,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _decision(metadata: Mapping[str, str]) -> Decision | None:
     decision = metadata.get("decision")
     if decision is not None and decision not in DECISIONS:
-        raise Unreadable(f"has the decision `{decision}`", f"fedkg knows {', '.join(DECISIONS)}")
+        raise Unreadable(f"has the decision `{decision}`", f"use one of {', '.join(DECISIONS)}")
     return cast("Decision | None", decision)
 
 
@@ -140,6 +141,7 @@ def read_onnx(body: bytes) -> Read:
     import onnx
     from google.protobuf.message import DecodeError
     from onnx import numpy_helper
+    from onnx.checker import ValidationError
 
     try:
         model = onnx.load_from_string(body)
@@ -147,10 +149,15 @@ def read_onnx(body: bytes) -> Read:
         raise Unreadable(
             f"is not an ONNX file: {error}", "export it with torch.onnx.export"
         ) from None
-    numbers = {
-        tensor.name: numpy_helper.to_array(tensor).astype(np.float64)
-        for tensor in model.graph.initializer
-    }
+    numbers: dict[str, NDArray[np.float64]] = {}
+    for tensor in model.graph.initializer:
+        try:
+            numbers[tensor.name] = numpy_helper.to_array(tensor).astype(np.float64)
+        except (ValueError, TypeError, LookupError, OSError, ValidationError) as error:
+            raise Unreadable(
+                f"has a tensor `{tensor.name}` that cannot be read as numbers: {error}",
+                "export it with all weights in the one file",
+            ) from None
     chain = _Chain()
     for node in model.graph.node:
         chain.take(node, numbers)
@@ -192,7 +199,13 @@ class _Chain:
             and self.layers
             and self.layers[-1].activation == "none"
         ):
-            self.arrays[self.layers[-1].bias] = self.arrays[self.layers[-1].bias] + known[0].ravel()
+            bias = self.arrays[self.layers[-1].bias]
+            if known[0].size not in (1, bias.size):
+                raise Unreadable(
+                    f"adds {known[0].size} numbers to a layer with {bias.size} outputs",
+                    "export a chain of dense layers only",
+                )
+            self.arrays[self.layers[-1].bias] = bias + known[0].ravel()
         elif (
             node.op_type == "Sigmoid"
             and self.layers
@@ -210,7 +223,7 @@ class _Chain:
         elif node.op_type not in _IGNORED:
             raise Unreadable(
                 f"has a step `{node.op_type}` that is not a dense layer",
-                "fedkg reads only chains of dense layers",
+                "export a chain of dense layers only",
             )
 
     def _dense(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:

@@ -71,22 +71,27 @@ def bind_network(
     for name in features:
         if not _slot(name, rows, source, sources):
             return {}, Program()
-    wanted = len(answer.classes) if read.answers > 1 else 1
-    if (
-        read.answers != wanted
-        or (answer.label is None and read.answers > 1)
-        or read.inputs != len(features)
-    ):
-        received = f"{read.inputs} inputs and {read.answers} outputs"
-        expected = (
-            f"its file names {len(features)} inputs, and `{answer.name.text}` needs "
-            f"{wanted} outputs"
+    if read.inputs != len(features):
+        problems.error(
+            "FKG377",
+            place,
+            f"the model {source.path.text} has {_counted(read.inputs, 'input')}, but its metadata"
+            f" names {_counted(len(features), 'feature')}",
+            "write one name for each input into the `features` of its metadata",
+        )
+        return {}, Program()
+    wanted = len(answer.classes) if answer.label is not None and read.answers > 1 else 1
+    if read.answers != wanted:
+        needed = (
+            f"`{answer.name.text}` is a number and needs one output"
+            if answer.label is None
+            else f"`{answer.name.text}` has {wanted} classes and needs one output for each"
         )
         problems.error(
             "FKG377",
             place,
-            f"the model {source.path.text} has {received}, but {expected}",
-            f"export a model that predicts `{answer.name.text}`, with the names of its inputs",
+            f"the model {source.path.text} has {read.answers} outputs, but {needed}",
+            f"export a model that predicts `{answer.name.text}`",
         )
         return {}, Program()
     decision = read.decision or (
@@ -100,7 +105,7 @@ def bind_network(
         )
         message = (
             f"the model {source.path.text} decides by `{decision}` over "
-            f"{read.answers} outputs, but {what}"
+            f"{_counted(read.answers, 'output')}, but {what}"
         )
         problems.error(
             "FKG377",
@@ -126,6 +131,10 @@ def bind_network(
     return {"network": network}, found
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _decides(decision: str, answers: int, classes: int) -> bool:
     """Whether a number of answers can decide between a number of classes (0: a number) in this
     way.
@@ -138,8 +147,10 @@ def _decides(decision: str, answers: int, classes: int) -> bool:
 def _names(metadata: Mapping[str, str]) -> list[str]:
     try:
         names = json.loads(metadata["features"])
-    except (KeyError, ValueError):
+    except KeyError:
         raise Unreadable("does not say what its inputs are", _SYNTAX) from None
+    except (ValueError, RecursionError):
+        raise Unreadable("has `features` that are not a list in JSON", _SYNTAX) from None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise Unreadable("has no list of names as its features", _SYNTAX)
     return names
@@ -153,7 +164,7 @@ def _scaling(
         try:
             numbers = json.loads(metadata[name]) if name in metadata else [default] * count
             values = tuple(float(value) for value in numbers)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise Unreadable(
                 f"has a `{name}` that is not a list of numbers", "write it as JSON: [1.5, 20]"
             ) from None

@@ -49,12 +49,14 @@ def answer_of(statement: Statement, names: Names, problems: Problems) -> Answer 
         return Answer(name=word, number=signal)
     if signal is not None:
         related = (Related(span=signal.place, message="declared here"),)
-        what = "has one value for each entity" if signal.family else "is data"
+        what, needed = "is data", "what the model predicts"
+        if signal.family:
+            what, needed = "has one value for each entity", "one value that the model predicts"
         problems.error(
             "FKG370",
             word.span,
-            f"`{word.text}` {what}, and knowledge must be about what the model predicts",
-            "name an `output` or a `label`",
+            f"`{word.text}` {what}, and knowledge must be about {needed}",
+            f"name an `output`{' without entities' if signal.family else ''} or a `label`",
             related,
         )
     elif word.text not in names.broken:

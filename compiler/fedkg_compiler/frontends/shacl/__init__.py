@@ -62,11 +62,11 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
             )
         return found
     if not (folder / text).is_file():
-        problems.error(
-            "FKG317",
-            load.path.span,
-            f'file "{text}" does not exist',
-            f"the path is relative to the folder of the rule file, {folder.resolve()}",
-        )
+        message = f'file "{text}" does not exist'
+        advice = f"the path is relative to the folder of the rule file, {folder.resolve()}"
+        if (folder / text).is_dir():
+            message = f'"{text}" is a folder, not a file'
+            advice = f'name its files: shapes "{text.rstrip("/")}/*.ttl"'
+        problems.error("FKG317", load.path.span, message, advice)
         return ()
     return (folder / text,)

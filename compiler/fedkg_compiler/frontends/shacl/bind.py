@@ -637,7 +637,7 @@ def focus_nodes(
     wrong: list[str] = []
     for target in shape.targets:
         if target.kind == "unknown":
-            wrong.append("is of no known kind")
+            wrong.append("is of a kind that fedkg does not support")
             continue
         try:
             if target.kind == "sparql" and asked.partial.queries.is_table_read(target.select, {}):

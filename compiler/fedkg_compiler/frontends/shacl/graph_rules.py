@@ -103,7 +103,12 @@ def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) 
             _CORRECT,
         )
     except Crashed as error:
-        sources.problems.error("FKG312", texts.span(shapes, None, ""), str(error), "")
+        sources.problems.error(
+            "FKG312",
+            texts.span(shapes, None, ""),
+            str(error),
+            "simplify the rules and the shapes that they name",
+        )
 
 
 def _run(

@@ -190,8 +190,10 @@ def _validate(inputs: _Inputs) -> Validation:
         )
         return Validation(report=None, diagnostics=(*inputs.problems, problem))
     if shapes is None:
+        first, more = Path(with_shapes[0].name).name, len(with_shapes) - 1
+        many = f"{first} and {more} more file{'s' if more > 1 else ''} contain"
         raise UsageError(
-            f"{Path(with_shapes[0].name).name} contains no SHACL shapes",
+            f"{many if more else f'{first} contains'} no SHACL shapes",
             expected="a sh:NodeShape or a sh:PropertyShape",
             help="give the data first, then the files with shapes",
         )

@@ -23,6 +23,7 @@ from fedkg_compiler.formulas.formula_algebra import (
     strict_slots,
     sufficient_slots,
 )
+from fedkg_compiler.frontends.fkg.binding.scope import in_which_unit
 from fedkg_compiler.frontends.sparql import exists_members
 from fedkg_compiler.frontends.sparql.answer_frames import (
     Answer,
@@ -235,7 +236,9 @@ def _in_unit(item: _Table, unit: Unit | None, expr: Reduced) -> Term:
     if item.unit is None or unit is None or same_scale(item.unit, unit):
         return item.arg
     if not same_dimension(item.unit, unit):
-        message = f"members in `{item.unit.text}` and in `{unit.text}` are reduced together"
+        message = (
+            f"members {in_which_unit(item.unit)} and {in_which_unit(unit)} are reduced together"
+        )
         raise SparqlProblem("FKG347", expr.at, message, "aggregate values of one kind")
     return in_rule_unit(item.arg, item.unit, unit, item.rows)
 

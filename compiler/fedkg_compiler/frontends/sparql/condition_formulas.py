@@ -370,7 +370,12 @@ def number_term(expr: Expr, part: Part, state: Lowering) -> Number | None:
     if isinstance(expr, Const) or is_static(expr):
         return fixed_number(expr, part, state)
     if isinstance(expr, Within | Exists | Aggregate | Var):
-        raise SparqlProblem("FKG343", expr.at, "this is true or false; a number is expected")
+        raise SparqlProblem(
+            "FKG343",
+            expr.at,
+            "this is true or false; a number is expected",
+            "write a number, or a calculation",
+        )
     assert isinstance(expr, Op)
     return _operation(expr, part, state)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Negate, Quotient, Sum, Term
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
-from fedkg_compiler.frontends.fkg.binding.scope import join_product, join_sum
+from fedkg_compiler.frontends.fkg.binding.scope import describe_unit, join_product, join_sum
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Place
 from fedkg_compiler.ir import RowBuilder
@@ -110,7 +110,7 @@ def in_one_unit(a: Number, b: Number, what: str, rows: RowBuilder) -> tuple[Numb
         raise SparqlProblem(
             "FKG347",
             b.at,
-            f"`{b.unit.text}` cannot be {what} `{a.unit.text}`",
+            f"{describe_unit(b.unit)} cannot be {what} {describe_unit(a.unit)}",
             "compare values of one kind",
         )
     if a.values is not None and b.values is None:

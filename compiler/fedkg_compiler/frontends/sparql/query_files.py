@@ -78,12 +78,12 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
     except (OSError, ValueError):
         there = False
     if not there:
-        sources.problems.error(
-            "FKG340",
-            load.path.span,
-            f'file "{text}" does not exist',
-            f"the path is relative to the folder of the rule file, {folder.resolve()}",
-        )
+        message = f'file "{text}" does not exist'
+        advice = f"the path is relative to the folder of the rule file, {folder.resolve()}"
+        if path.is_dir():
+            message = f'"{text}" is a folder, not a file'
+            advice = f'name its files: queries "{text.rstrip("/")}/*.rq"'
+        sources.problems.error("FKG340", load.path.span, message, advice)
         return ()
     return (path,)
 
@@ -177,7 +177,7 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
         elif word and said[len(word) :].lstrip().startswith(":"):
             place = point(file, number, line.find("#") + 1, width=len(stripped))
             problems.warning(
-                "FKG349", place, f"`{said}` is not a known setting of the rule", _advice(word)
+                "FKG349", place, f"`{said}` is not a valid setting of the rule", _advice(word)
             )
         elif not word and (advice := _misspelt(said)):
             key = re.split(r"\W", said, maxsplit=1)[0]
@@ -220,4 +220,5 @@ def _advice(word: str) -> str:
     return {
         "kind": f"a kind is one of {', '.join(sorted(KINDS))}",
         "weight": "a weight is a number above 0: # weight: 2",
-    }.get(word, "write it alone: # hard")
+        "title": "write the title: # title: TEXT",
+    }.get(word, f"write the word alone: # {word}")

@@ -380,7 +380,10 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
     if column is None:
         if isinstance(expr, Var):
             raise SparqlProblem(
-                "FKG343", expr.at, f"a number is expected; ?{expr.name} is a table row"
+                "FKG343",
+                expr.at,
+                f"a number is expected; ?{expr.name} is a table row",
+                f"read a value of the row: ?{expr.name} PROPERTY ?value",
             )
         raise AssertionError("a static expression was not asked of the graph")
     found = _of_column(column, expr, part, state)
@@ -424,6 +427,7 @@ def _of_column(
                 "FKG347",
                 expr.at,
                 f"the graph gives a value in `{first.unit}`, which is not a known unit",
+                "correct the unit in the graph; docs/reference/units.md lists the units",
             )
         unit = found
     return Number(at=expr.at, values=values, unit=unit)

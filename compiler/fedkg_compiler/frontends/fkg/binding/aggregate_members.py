@@ -217,11 +217,15 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
             and not sources.names.graph_broken
             and not scope.problems.has("FKG112", node.source.span)
         ):
+            if isinstance(node.source, Pattern):
+                message, wrong = "no entity of the graph matches this pattern", "pattern"
+            else:
+                message, wrong = "the graph has no entity of this class", "class"
             scope.problems.warning(
                 "FKG276",
                 node.source.span,
-                "no entity of the graph matches this pattern, so there are no members",
-                "load the graph that has the facts, or correct the pattern",
+                f"{message}, so there are no members",
+                f"load the graph that has the facts, or correct the {wrong}",
             )
     return sources.members[key]
 
@@ -319,7 +323,8 @@ def _alike(readings: Readings, span: Span, scope: Scope) -> bool:
     """Whether all members are data, or all are predicted."""
     for (name, variable), reading in readings.found.items():
         if reading is not None and len({place.role for place in reading.places}) > 1:
-            message = f"`{name}(?{variable})` is predicted for some members and data for others"
+            arguments = ", ".join(f"?{word}" for word in variable.split())
+            message = f"`{name}({arguments})` is predicted for some members and data for others"
             scope.problems.error("FKG278", span, message, "aggregate each kind separately")
             return False
     return True

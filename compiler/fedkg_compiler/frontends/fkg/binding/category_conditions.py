@@ -96,9 +96,12 @@ def probability(node: Apply, scope: Scope) -> Value | None:
     label = scope.names.labels.get(subject.name)
     if label is None:
         if subject.name not in scope.names.broken:
-            near = did_you_mean(
-                subject.name, scope.names.labels, "declare it: label grade classes A, B, C"
+            otherwise = (
+                "name a label, which is declared with its classes: label grade classes A, B, C"
+                if subject.name in scope.names.signals
+                else f"declare it: label {subject.name} classes A, B, C"
             )
+            near = did_you_mean(subject.name, scope.names.labels, otherwise)
             scope.problems.error(
                 "FKG230",
                 subject.span,
@@ -161,7 +164,11 @@ def _holds_categories(reading: Reading, subject: Expression, scope: Scope) -> bo
         return True
     message = f"`{reading.name}` is an output with numbers; a class is predicted by a label"
     scope.problems.error(
-        "FKG209", subject.span, message, f"declare: label {reading.name} classes A, B, C"
+        "FKG209",
+        subject.span,
+        message,
+        "compare the output with a number, or declare it as a label in place of the output: label"
+        f" {reading.name} classes A, B, C",
     )
     return False
 
@@ -191,7 +198,8 @@ def _category_atom(
                 "FKG209",
                 subject.span,
                 message,
-                "compare it with a number, or remove the unit and the span from its declaration",
+                "compare it with a number; if the column contains texts, state neither a unit nor a"
+                " span for it",
             )
             return None
         column = category(entry.source, entry.name, scope)

@@ -24,7 +24,7 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
     """The pairs of clients of a `cause`; None where something in it is wrong, which has been
     said.
     """
-    environment = quantify(statement.quantifier, sources, sheets)
+    environment = quantify(statement.quantifier, sources, sheets, "cause")
     ends = (statement.driver, statement.driven)
     missing = [word for word in ends if word.text not in environment.cells]
     for word in missing:
@@ -40,7 +40,8 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
     lag = None if statement.lag is None else seconds(statement.lag, sources.problems, "lag")
     if missing or not environment.known or (statement.lag is not None and lag is None):
         return None
-    note_unused(statement.quantifier, environment, {word.text for word in ends}, sources.problems)
+    used = {word.text for word in ends}
+    note_unused(statement.quantifier, environment, used, sources.problems, "cause")
     drivers, driven = (_clients(word, environment, sources) for word in ends)
     if drivers is None or driven is None:
         return None
@@ -77,8 +78,8 @@ def _clients(word: Word, environment: Environment, sources: Sources) -> list[str
     names = []
     for i, cell in enumerate(environment.cells[word.text]):
         if cell is None or (not cell.iri and cell.number is not None):
-            what = "nothing" if cell is None else f"a number ({cell.text})"
-            message = f"?{word.text} is {what} in {environment.name(i)}, and a client is needed"
+            what = "has no value" if cell is None else f"is a number ({cell.text})"
+            message = f"?{word.text} {what} in {environment.name(i)}, and a client is needed"
             sources.problems.error(
                 "FKG291",
                 word.span,

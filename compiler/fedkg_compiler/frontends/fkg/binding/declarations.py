@@ -223,7 +223,7 @@ def gather(
                 case Timeline():
                     _timeline(statement, first, names, problems)
                 case RowsAre():
-                    if _is_only("what the rows are", statement, first, problems):
+                    if _is_only("the class of the rows", statement, first, problems):
                         names.rows_class = properties.get(statement.term.span)
                 case Use() | Prefix():
                     pass
@@ -284,8 +284,8 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
         problems.error(
             "FKG216",
             signal.place,
-            f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in"
-            f" {unit.text}",
+            f"`{signal.name}` reads the column `{header}` {_in_unit(signal)}, and `{other.name}`"
+            f" reads it {_in_unit(other)}",
             "declare the column once, in the unit of its cells; rules convert units",
             (Related(span=other.place, message="declared here"),),
         )
@@ -303,7 +303,12 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
         header = (
             None if signal.column is None or signal.unit is None else header_unit(signal.column)
         )
-        if header is None or signal.unit is None or not same_dimension(header, signal.unit):
+        if (
+            header is None
+            or signal.unit is None
+            or signal.boolean
+            or not same_dimension(header, signal.unit)
+        ):
             continue
         factor = conversion(header, signal.unit).one(2.0) - conversion(header, signal.unit).one(1.0)
         scale = {header.text, signal.unit.text} & {
@@ -322,10 +327,17 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
         problems.warning(
             "FKG242",
             signal.place,
-            f"`{signal.name}` is declared in {signal.unit.text}, but the header of its column says"
-            f" {header.text}; fedkg reads its cells in {signal.unit.text}",
+            f"`{signal.name}` is declared {_in_unit(signal)}, but the header of its column says"
+            f" {header.text}; fedkg reads its cells {_in_unit(signal)}",
             f"if the header is right, declare the signal `in {header.text}`",
         )
+
+
+def _in_unit(signal: DeclaredSignal) -> str:
+    """``in bar``, ``as true or false``, ``without a unit``: what the cells of a signal contain."""
+    if signal.boolean:
+        return "as true or false"
+    return f"in {signal.unit.text}" if signal.unit and signal.unit.text else "without a unit"
 
 
 def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
@@ -589,7 +601,7 @@ def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float
     if isinstance(second, UnitProblem) or (unit is None and quantity.unit is not None):
         return None
     if unit is None or not same_dimension(unit, second):
-        said = f"`{unit.text}` is not a time" if unit else f"a {word} has a unit of time"
+        said = f"`{unit.text}` is not a time" if unit else f"a {word} needs a unit of time"
         problems.error(
             "FKG213",
             quantity.unit.span if quantity.unit else quantity.span,

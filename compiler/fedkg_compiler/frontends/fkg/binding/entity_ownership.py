@@ -36,7 +36,7 @@ def check_client(sources: Sources) -> None:
         return
     if client in ownership.clients or (ownership.clients and sources.graph.has(client)):
         return
-    advice = 'state the owners in the graph: plant:Linz fkg:client "linz"'
+    advice = f'state the owners in the graph: plant:Linz fkg:client "{client}"'
     if ownership.clients:  # the names of other clients are not shown
         advice = "write the client as `fkg:client` states it in the graph, in upper and lower case"
     sources.problems.error(
@@ -67,9 +67,10 @@ def owned(environment: Environment, sources: Sources) -> Environment:
         return environment
     if environment.span is not None:
         gone = environment.rows - len(kept)
+        are = "is" if gone == 1 else "are"
         message = (
-            f"{gone} of {environment.rows} solutions are not about `{sources.names.client}`, and"
-            " are left out"
+            f"{gone} of {environment.rows} solutions {are} not about `{sources.names.client}`, and"
+            f" {are} left out"
         )
         sources.problems.info("FKG287", environment.span, message)
     return environment.take(kept)

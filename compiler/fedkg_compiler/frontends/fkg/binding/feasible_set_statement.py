@@ -23,15 +23,28 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Cell,
     Environment,
     Fixed,
+    Moving,
     Names,
-    Readings,
     Scope,
     Sources,
     View,
     in_unit,
+    in_which_unit,
 )
-from fedkg_compiler.frontends.fkg.binding.signal_columns import names_in, variables_in
-from fedkg_compiler.frontends.fkg.syntax.tree import Expression, KeepSet, Reference, Variable, Word
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    VALUE,
+    look_up,
+    names_in,
+    variables_in,
+)
+from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Apply,
+    Expression,
+    KeepSet,
+    Reference,
+    Variable,
+    Word,
+)
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.ir import RowBuilder
 
@@ -72,7 +85,7 @@ def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | 
     environment = (
         Environment(rows=1)
         if statement.quantifier is None
-        else quantify(statement.quantifier, sources, sheets)
+        else quantify(statement.quantifier, sources, sheets, "set")
     )
     arguments = None if shape is None else _arguments(statement, shape, problems)
     if arguments is None or shape is None or target is None or not environment.known:
@@ -80,7 +93,7 @@ def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | 
     used = {name for _, value in arguments if value is not None for name in variables_in(value)[1]}
     client = _client_variable(statement, environment, problems)
     if statement.quantifier is not None:
-        note_unused(statement.quantifier, environment, used | {client}, problems)
+        note_unused(statement.quantifier, environment, used | {client}, problems, "set")
     numbers = [_numbers(name, value, target, environment, sources) for name, value in arguments]
     columns = [column for column in numbers if column is not None]
     if len(columns) < len(numbers) or (statement.quantifier is not None and not client):
@@ -179,7 +192,9 @@ def _arguments(
             problems.error(
                 "FKG290",
                 call.args[len(free)].span,
-                f"`{shape}` takes at most {_counted(len(wanted))}: {', '.join(wanted)}",
+                f"`{shape}` takes at most {_counted(len(wanted))}: {', '.join(wanted)}"
+                if wanted
+                else f"`{shape}` takes no number",
                 f"write {form}",
             )
             return None
@@ -204,7 +219,7 @@ def _arguments(
 
 
 def _counted(count: int) -> str:
-    return {0: "no number", 1: "one number"}.get(count, f"{count} numbers")
+    return "one number" if count == 1 else f"{count} numbers"
 
 
 def _client_variable(statement: KeepSet, environment: Environment, problems: Problems) -> str:
@@ -239,19 +254,23 @@ def _numbers(
     if value is None:
         return [None] * environment.rows
     problems = sources.problems
+    advice = (
+        f"write a number, a variable of the quantifier, or `{JOB}` for a number that the job file"
+        " states"
+    )
     reads = next(
-        (node for node in names_in(value) if isinstance(node, Reference) and node.name != "pi"),
+        (
+            (node, node.name if isinstance(node, Reference) else node.name.text)
+            for node in names_in(value)
+            if (isinstance(node, Reference) and node.name != "pi")
+            or (isinstance(node, Apply) and _is_data(node.name.text, sources.names))
+        ),
         None,
     )
     if reads is not None:
-        message = f"`{reads.name}` is not a number: sets are fixed before any data is read"
-        problems.error(
-            "FKG290",
-            reads.span,
-            message,
-            f"write a number, a variable of the quantifier, or `{JOB}` for a number that the job "
-            f"file states",
-        )
+        node, read = reads
+        message = f"`{read}` is not a number: sets are fixed before any data is read"
+        problems.error("FKG290", node.span, message, advice)
         return None
     rows: list[int] = list(range(environment.rows))
     if (
@@ -262,7 +281,7 @@ def _numbers(
     scope = Scope(
         names=sources.names,
         environment=part,
-        readings=Readings(),
+        readings=look_up(value, part, sources),
         rows=RowBuilder(part.rows),
         book=sources.book,
         problems=problems,
@@ -275,6 +294,9 @@ def _numbers(
         sources=sources,
     )
     bound = bind(value, scope)
+    if isinstance(bound, Moving):
+        message = f"`{name}` reads data: sets are fixed before any data is read"
+        problems.error("FKG290", value.span, message, advice)
     if not isinstance(bound, Fixed):
         return None
     numbers = _in_its_unit(name, bound, target, scope)
@@ -298,6 +320,11 @@ def _numbers(
     return result
 
 
+def _is_data(name: str, names: Names) -> bool:
+    """Whether ``name(...)`` reads a column of the table."""
+    return name in names.signals or name == VALUE
+
+
 def _in_its_unit(
     name: str, value: Fixed, target: _Target, scope: Scope
 ) -> NDArray[np.float64] | None:
@@ -313,19 +340,19 @@ def _in_its_unit(
     unit = (
         NUMBER if target.unit is None else target.unit.step() if name == "radius" else target.unit
     )
-    if name[0] == "c" and name[1:].isdigit():
+    is_coefficient = name[0] == "c" and name[1:].isdigit()
+    if is_coefficient:
         unit = NUMBER
     if value.unit is not None and not same_dimension(value.unit, unit):
-        what = (
-            f"what the set limits is in `{target.unit.text}`"
-            if target.unit is not None
-            else "what the set limits has no unit"
-        )
+        what, advice = "what the set limits has no unit", "write the number without a unit"
+        if is_coefficient:
+            what = "a coefficient has no unit"
+        elif target.unit is not None and unit.text:
+            what = f"what the set limits is {in_which_unit(target.unit)}"
+            advice = f"write the number in {unit.text}, or correct the unit of `{target.name}`"
+        number = f"coefficient {name[1:]}" if is_coefficient else f"`{name}`"
         scope.problems.error(
-            "FKG213",
-            value.span,
-            f"`{name}` is in `{value.unit.text}`, and {what}",
-            "write it in that unit, or correct the unit",
+            "FKG213", value.span, f"{number} is {in_which_unit(value.unit)}, and {what}", advice
         )
         return None
     fitted = in_unit(value, unit, scope)
@@ -370,20 +397,19 @@ def _clients(
     if not variable:
         return (ClientSet(numbers=rows[0]),)
     found: dict[tuple[str, str], tuple[float | None, ...]] = {}
-    for cell, numbers in zip(environment.cells[variable], rows, strict=True):
+    for i, (cell, numbers) in enumerate(zip(environment.cells[variable], rows, strict=True)):
         name = _name(cell, sources)
         if cell is None or found.setdefault((name, cell.iri), numbers) != numbers:
-            message = (
-                f"?{variable} has no value in a row"
-                if cell is None
-                else f"the client {name} has several sets of numbers here"
-            )
+            where = environment.name(i)
+            message = f"the client {name} has several sets of numbers, the second in {where}"
+            advice = "give each client one row or solution"
+            if cell is None:
+                message = f"?{variable}, which names the client, has no value in {where}"
+                advice = f"give ?{variable} a value there, or leave the row or solution out"
             place = (
                 statement.quantifier.span if statement.quantifier is not None else statement.span
             )
-            sources.problems.error(
-                "FKG291", place, message, "write a pattern with one solution for each client"
-            )
+            sources.problems.error("FKG291", place, message, advice)
             return None
     entries = [
         ClientSet(client=name, iri=iri if not iri.startswith("_:") else "", numbers=numbers)

@@ -115,7 +115,8 @@ def _fit(
         if first.unit is None or not isinstance(radian, Unit) or _is_number(first.unit):
             return [_as_number(first, scope)], NUMBER
         if not same_dimension(first.unit, radian):
-            _refused(function, first, "an angle", "make an angle of it first: speed * 2 s", scope)
+            advice = "give it an angle, in rad or deg; a speed times a duration is one: speed * 2 s"
+            _refused(function, first, "an angle", advice, scope)
             return None
         return [in_unit(first, radian, scope)], NUMBER
     if function in _PLAIN:

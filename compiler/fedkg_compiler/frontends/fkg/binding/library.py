@@ -136,13 +136,13 @@ def settle_library(names: Names, program: Program, problems: Problems) -> None:
     if names.graph_broken:
         return
     for word, missing in unfit.items():
-        example = f"{LIBRARY}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
-        message = (
-            f"nothing in this graph fits the rules of {_listed([f'`{name}`' for name in missing])}"
-        )
-        problems.info(
-            "FKG541", word.span, message, f"{example} lists at its top what the graph must contain"
-        )
+        area, file, *rule = missing[0].split(".")
+        what = "the rules of" if not rule else "the rules" if len(missing) > 1 else "the rule"
+        message = f"nothing in this graph fits {what} {_listed([f'`{name}`' for name in missing])}"
+        advice = f"{LIBRARY}/{area}/{file}.fkg lists at its top what the graph must contain"
+        if not rule and len(missing) > 1:
+            advice += "; so does the file of each of the others"
+        problems.info("FKG541", word.span, message, advice)
 
 
 def audible(said: Iterable[Diagnostic], names: Names) -> list[Diagnostic]:

@@ -49,7 +49,8 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
             node.subject.span,
             f"this reads no output: measured data does not change when {node.feature.name.text} is"
             " raised",
-            "only an output can rise or fall as a signal rises",
+            f"name an output of the model: OUTPUT never {node.direction} as"
+            f" {node.feature.name.text} rises",
         )
         return None
     return formula
@@ -126,7 +127,7 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
                 "FKG223",
                 feature.span,
                 f"`{name}` has no span, so fedkg does not know by how much to raise it",
-                f"declare it: signal {name} ... span 0 .. 100",
+                f"declare its span: signal {name} ... span 0 .. 100",
             )
             return None
         delta = (entry.span[1] - entry.span[0]) * STEP

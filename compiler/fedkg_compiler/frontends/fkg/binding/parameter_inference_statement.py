@@ -136,8 +136,7 @@ def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
     for node in names_in(formula):
         if isinstance(node, Variable) and node.name not in names:
             advice = (
-                "an inference reads plain signals: find the values of one entity, or of all"
-                " clients' own"
+                "an inference has no entities: declare a signal without a variable, and name that"
                 if id(node) in entities
                 else did_you_mean(
                     node.name,

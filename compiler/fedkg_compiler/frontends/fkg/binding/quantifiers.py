@@ -28,8 +28,14 @@ from fedkg_compiler.graph.standard_vocabularies import OWL, RDFS
 from fedkg_compiler.input_files import read_bytes
 
 
-def quantify(quantifier: Quantifier, sources: Sources, sheets: Sheets) -> Environment:
-    """The solutions of a quantifier."""
+def quantify(
+    quantifier: Quantifier, sources: Sources, sheets: Sheets, statement: str = "rule"
+) -> Environment:
+    """The solutions of a quantifier.
+
+    Args:
+        statement: what kind of statement it belongs to, for messages.
+    """
     variables = [word.text for word in quantifier.variables]
     source = quantifier.source
     if len(set(variables)) < len(variables):  # said by the parser
@@ -51,16 +57,17 @@ def quantify(quantifier: Quantifier, sources: Sources, sheets: Sheets) -> Enviro
     if environment.rows == 0 and sources.names.graph_broken and not isinstance(source, InTable):
         return unknown(variables, quantifier.span)
     if environment.rows == 0:
-        what = "no row of the sheet" if isinstance(source, InTable) else "nothing in the graph"
+        if isinstance(source, InTable):
+            message, advice = "the sheet has no rows", "add rows to the sheet, or name another one"
+        else:
+            wrong = {Pattern: "pattern", InClass: "class", InQuery: "query"}[type(source)]
+            message = "nothing in the graph fits this quantifier"
+            advice = f"load the graph that has the facts, or correct the {wrong}"
         sources.problems.warning(
             "FKG173",
             source.path.span if isinstance(source, InTable) else source.span,
-            f"{what} fits this quantifier: the rule applies to nothing",
-            (
-                "load the graph that has the facts, or correct the pattern"
-                if not isinstance(source, InTable)
-                else ""
-            ),
+            f"{message}: the {statement} applies to nothing",
+            advice,
         )
         return unknown(variables, quantifier.span)
     return environment.distinct()
@@ -104,12 +111,11 @@ def query_environment(
         body = read_bytes(place, name="rules")
         text = body.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = (
-            "not UTF-8"
-            if isinstance(error, UnicodeDecodeError)
-            else getattr(error, "strerror", None) or str(error)
-        )
+        reason = getattr(error, "strerror", None) or str(error)
         advice = "check the path, which is relative to the folder of the rule file"
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"it is not UTF-8 text, the byte at position {error.start} is not valid"
+            advice = "save it as UTF-8"
         sources.problems.error(
             "FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice
         )
@@ -264,10 +270,17 @@ FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
 
 
 def note_unused(
-    quantifier: Quantifier, environment: Environment, used: set[str], problems: Problems
+    quantifier: Quantifier,
+    environment: Environment,
+    used: set[str],
+    problems: Problems,
+    statement: str = "rule",
 ) -> None:
-    """Tell of variables on which nothing depends: the rule does not read them, and they select no
-    table rows.
+    """Tell of variables on which nothing depends: the statement does not read them, and they select
+    no table rows.
+
+    Args:
+        statement: what kind of statement the quantifier belongs to, for messages.
     """
     for word in quantifier.variables:
         selects = any(
@@ -280,10 +293,15 @@ def note_unused(
             and word.text.casefold() != "unit"
             and environment.known
         ):
+            message = f"?{word.text} is not used in the {statement}"
+            if statement == "rule":
+                message = (
+                    f"?{word.text} is not used in the condition of the rule; the rule only gets one"
+                    " bound row for each value"
+                )
             problems.info(
                 "FKG233",
                 word.span,
-                f"?{word.text} is not used in the condition of the rule; the rule only gets one "
-                f"bound row for each value",
-                "use it in the rule, or remove it from the quantifier",
+                message,
+                f"use it in the {statement}, or remove it from the quantifier",
             )

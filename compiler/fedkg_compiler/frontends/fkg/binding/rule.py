@@ -55,6 +55,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     compare,
     divide,
     in_unit,
+    in_which_unit,
     join_product,
     join_sum,
     mismatch,
@@ -243,10 +244,10 @@ def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> N
         scope.problems.warning(
             "FKG239",
             node.span,
-            f"`{other.unit.text}` counts revolutions, which already are 2 pi radians each: `pi`"
-            " counts them again",
-            "leave out `2 * pi` (for a circumference write the radius), or declare the speed in"
-            " 1/min and multiply it by `pi` first",
+            f"`{other.unit.text}` measures an angle, and fedkg already takes a revolution as 2 pi"
+            " radians: `pi` counts that again",
+            "leave out `2 * pi` or `pi` (for a circumference write the radius), or declare the"
+            " column in a unit without an angle, such as 1/min",
         )
 
 
@@ -326,7 +327,7 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     environment = scope.environment
     if name not in environment.cells:
         otherwise = (
-            "bind it: for ?x in ..."
+            f"bind it: for ?{name} where {{ ... }}"
             if not environment.cells
             else f"the quantifier binds {', '.join('?' + v for v in environment.cells)}"
         )
@@ -341,20 +342,23 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     cells = environment.cells[name]
     for i, cell in enumerate(cells):
         if cell is None or cell.number is None:
-            what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
             triple = _triple(cell, i, scope)
-            shown = f" ({cell.text})" if cell is not None and not triple else ""
-            where = "" if cell is not None and cell.iri else f" in {triple or environment.name(i)}"
+            where = f" in {triple or environment.name(i)}"
+            if cell is None:
+                what = f"has no value{where}"
+            elif cell.row:
+                what = "is the table row itself"
+            elif cell.iri:
+                what = f"is an entity ({cell.text})"
+            else:
+                what = f"is a text{'' if triple else f' ({cell.text})'}{where}"
             advice = (
-                "read a value of it: signal(?x)"
-                if cell is not None and cell.iri
+                f"read a value of it: signal(?{name})"
+                if cell is not None and (cell.iri or cell.row)
                 else _literal_advice(cell)
             )
             scope.problems.error(
-                "FKG208",
-                span,
-                f"?{name} is {what}{shown}{where}, and a number is needed here",
-                advice,
+                "FKG208", span, f"?{name} {what}, and a number is needed here", advice
             )
             return None
         if not math.isfinite(cell.number):
@@ -472,9 +476,9 @@ def _harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Movin
             scope.problems.error(
                 "FKG278",
                 span,
-                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for"
-                f" {scope.environment.name(i)}: the members of one sum or mean need units of one "
-                f"kind",
+                f"`{reading.name}` is {in_which_unit(target)} for some members and"
+                f" {in_which_unit(unit)} for {scope.environment.name(i)}: the members of one sum or"
+                " mean need units of one kind",
                 "correct the units in the graph, or ask for members of one kind",
                 (
                     (
@@ -744,8 +748,8 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
                 "a difference is compared with a point on a scale: this point is in"
                 f" {point.unit.text if point.unit else ''}",
                 (
-                    f"write the difference in {point.unit.step_text}, or say that its numbers are"
-                    f" in {point.unit.text}"
+                    f"if this is a difference too, give it in {point.unit.step_text}; else compare"
+                    f" it with a value in {point.unit.text}"
                     if point.unit
                     else ""
                 ),
@@ -764,16 +768,22 @@ def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
         )
         scope.problems.error("FKG227", value.span, message, advice)
         return None
-    if np.any(value.values < 0):
+    negative = np.flatnonzero(value.values < 0)
+    if negative.size:
+        row = int(negative[0])
+        message = f"a tolerance must not be negative, and this one is {value.values[row]:g}"
         scope.problems.error(
-            "FKG227", value.span, "a tolerance must not be negative", "write: +/- 0.5"
+            "FKG227", value.span, message + scope.where(row), "write 0 or more: +/- 0.5"
         )
         return None
     step = None if unit is None else unit.step()
     given = None if value.unit is None else value.unit.step()
     if given is not None and step is not None and not same_dimension(given, step):
-        message = f"a tolerance in `{given.text}` does not fit a comparison in `{step.text}`"
-        scope.problems.error("FKG213", value.span, message, f"write it in {step.text}")
+        message = (
+            f"a tolerance {in_which_unit(given)} does not fit a comparison {in_which_unit(step)}"
+        )
+        advice = f"write it in {step.text}" if step.text else "write it without a unit"
+        scope.problems.error("FKG213", value.span, message, advice)
         return None
     return term_of(in_unit(replace(value, unit=given), step, scope), scope)
 

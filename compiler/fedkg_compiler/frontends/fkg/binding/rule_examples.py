@@ -157,6 +157,16 @@ def _with_values(
         if not _is_variable(series, environment):
             continue
         name = series.head.name.text
+        old = cells[name][0]
+        if old is not None and old.number is None:
+            shown = "the table row" if old.row else f"`{old.text}`"
+            message = (
+                f"`{name}` is a variable of the quantifier that stands for {shown}: an example can"
+                " replace numbers only"
+            )
+            advice = f"leave `{name}` out: the example runs with {shown}"
+            problems.error("FKG294", series.span, message, advice)
+            return None
         if len(series.values) != 1 or series.values[0] != series.values[0]:
             message = f"`{name}` is a value of the rule's quantifier: it has one number"
             problems.error("FKG294", series.span, message, f"write: {name} = 10")
@@ -164,7 +174,6 @@ def _with_values(
         unit = unit_of(series.unit, problems)
         if series.unit is not None and unit is None:
             return None
-        old = cells[name][0]
         text = unit.text if unit is not None else old.unit if old is not None else ""
         cells[name] = (Cell(text=f"{series.values[0]:g}", number=series.values[0], unit=text),)
     return replace(environment, cells=cells)
@@ -205,8 +214,12 @@ def _columns(
     if name in names.broken:
         return None
     known = [*names.signals, *names.labels, *(column.source for column in columns)]
+    read = dict.fromkeys(f"`{column.label or column.source}`" for column in columns)
     sources.problems.error(
-        "FKG293", head.span, f"the rule does not read `{name}`", did_you_mean(name, known)
+        "FKG293",
+        head.span,
+        f"the rule `{rule.rule.name.text}` does not read `{name}`",
+        did_you_mean(name, known, f"the rule reads {', '.join(read)}"),
     )
     return None
 
@@ -275,16 +288,15 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
                 (word for word in series.texts if word.text not in (*classes, "unknown")), None
             )
             if wrong is not None or not texts:
-                at, shown = (
-                    (series.span, "a number") if wrong is None else (wrong.span, f"`{wrong.text}`")
+                at = series.span if wrong is None else wrong.span
+                message = (
+                    f"`{column.label}` is a label: its values are classes, not numbers"
+                    if wrong is None
+                    else f"the label `{column.label}` has no class `{wrong.text}`"
                 )
                 advice = f"its classes are {', '.join(classes)}"
-                problems.error(
-                    "FKG210",
-                    at,
-                    f"the label `{column.label}` has no class {shown}",
-                    did_you_mean(texts[0] if texts else "", classes, advice),
-                )
+                near = did_you_mean("" if wrong is None else wrong.text, classes, advice)
+                problems.error("FKG210", at, message, near)
                 return None
             return np.array(
                 [

@@ -68,7 +68,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Word,
 )
 from fedkg_compiler.graph.graph_terms import ColumnFact
-from fedkg_compiler.ir import Book, BookColumn, RowBuilder, Timing
+from fedkg_compiler.ir import Book, BookColumn, RowBuilder, Timing, quoted
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.graph import Graph
@@ -677,7 +677,8 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
         f" with {beside}"
     )
     if unit.text or not names:
-        advice = "write the unit of each: signal torque in N.m"
+        example = quoted(names[0]) if names and "[" not in names[0] else "torque"
+        advice = f"declare the unit of each column: signal {example} in N.m"
     else:
         advice = f"write: {', '.join(f'signal {name} in dimensionless' for name in names[:3])}"
     scope.problems.error("FKG238", value.span, message, advice)
@@ -714,7 +715,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     for value, other in ((a, two), (b, one)):
         if isinstance(value, Moving) and value.unit_place is not None:
             message = (
-                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, the unit that"
+                f"{describe_unit(two)} cannot be {verb} {describe_unit(one)}, the unit that"
                 " fedkg takes the column to be in"
                 if value is a
                 else ""
@@ -723,14 +724,14 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "FKG216",
                 b.span,
                 message
-                or f"{_describe_unit(two)}, the unit that fedkg takes the column to be in,"
-                f" cannot be {verb} {_describe_unit(one)}",
+                or f"{describe_unit(two)}, the unit that fedkg takes the column to be in,"
+                f" cannot be {verb} {describe_unit(one)}",
                 "declare the unit of the column",
                 (
                     Related(
                         span=value.unit_place,
                         message=(
-                            f"taken to be in {_describe_unit(value.unit)} here"
+                            f"taken to be in {describe_unit(value.unit)} here"
                             if value.unit and value.unit != other
                             else ""
                         ),
@@ -758,14 +759,20 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     scope.problems.error(
         "FKG213",
         b.span,
-        f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}",
+        f"{describe_unit(two)} cannot be {verb} {describe_unit(one)}",
         advice,
-        (Related(span=a.span, message=f"this is in {_describe_unit(one)}"),),
+        (Related(span=a.span, message=f"this is in {describe_unit(one)}"),),
     )
 
 
-def _describe_unit(unit: Unit) -> str:
+def describe_unit(unit: Unit) -> str:
+    """The unit for a message: "`bar`", or "a plain number"."""
     return f"`{unit.text}`" if unit.text else "a plain number"
+
+
+def in_which_unit(unit: Unit) -> str:
+    """The unit of something for a message: "in `bar`", or "without a unit"."""
+    return f"in `{unit.text}`" if unit.text else "without a unit"
 
 
 def add(a: Value, b: Value, op: Literal["+", "-"], span: Span, scope: Scope) -> Value | None:
@@ -948,7 +955,7 @@ def _per_count(a: Value, b: Value, scope: Scope) -> None:
             "FKG218",
             b.span,
             f"`{a.unit.text}` over `{b.unit.text}` is the energy of each count; a torque would be"
-            " smaller by 2 pi",
+            " smaller by the factor 2 pi",
             "declare the speed in rpm where the quotient is a torque, in pcs/min where it counts"
             " pieces",
         )
@@ -966,11 +973,13 @@ def _product_unit(a: Value, b: Value, *, below: bool = False) -> Unit | None:
 def _no_point(value: Value, verb: str, scope: Scope) -> bool:
     if value.unit is None or not value.unit.affine:
         return True
+    message = (
+        f"nothing can be divided by a value in {value.unit.text}"
+        if verb == "divided by"
+        else f"a value in {value.unit.text} cannot be {verb}"
+    )
     scope.problems.error(
-        "FKG215",
-        value.span,
-        f"a value in {value.unit.text} cannot be {verb}: {zero_of(value.unit)}",
-        difference_advice(value.unit),
+        "FKG215", value.span, f"{message}: {zero_of(value.unit)}", difference_advice(value.unit)
     )
     return False
 
@@ -1038,7 +1047,8 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
         scope.problems.error(
             "FKG236",
             span,
-            f"the exponent {exponent:g} is too large: fedkg reads exponents up to {MAX_EXPONENT:g}",
+            f"the exponent {exponent:g} is too large: a value with a unit takes exponents from"
+            f" {-MAX_EXPONENT:g} to {MAX_EXPONENT:g}",
             "use a smaller exponent, or compute the power in a column of the data",
         )
         return None

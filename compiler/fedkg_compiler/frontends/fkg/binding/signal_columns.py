@@ -33,6 +33,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Reading,
     Readings,
     Sources,
+    in_which_unit,
 )
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,
@@ -555,10 +556,10 @@ def _help_without_column(signal: DeclaredSignal, sources: Sources) -> str:
             f"{local_name(signal.property)} is a class: write the observed property after `is`,"
             " which says what a sensor measures"
         )
-    return (
-        "give the entity's sensor an `fkg:column`, or tell which table rows are about it with"
-        " `fkg:keyColumn` (and `fkg:keyValue`)"
-    )
+    rows = "tell which table rows are about the entity with `fkg:keyColumn` (and `fkg:keyValue`)"
+    if not signal.property:
+        return f"{rows}, or name what its sensor observes: signal {signal.name}(?x) is PROPERTY"
+    return f"give the entity's sensor an `fkg:column`, or {rows}"
 
 
 def _tell_whose(
@@ -607,20 +608,22 @@ def _entity_place(
         sources.problems.error(
             "FKG208",
             span,
-            f'"{cell.text}" is a text, but `{signal.name}` is indexed by entities of the graph',
-            f"write value(?{signal.family}) where the text names a column",
+            f'"{cell.text}" is a {"text" if cell.number is None else "number"}, but'
+            f" `{signal.name}` is indexed by entities of the graph",
+            f"write value(?x) in place of {signal.name}(?x) if it names a column of the table",
         )
         return NOWHERE
     facts = () if signal.property is None else columns_of(sources, signal.property, cell.iri)
     own = [fact for fact in facts if fact.entity == cell.iri]
     key = None if sources.graph is None else sources.graph.key_of(cell.iri)
     if len({fact.column for fact in own}) > 1:
-        shown = ", ".join(f"`{fact.column}`" for fact in own[:4])
+        shown = ", ".join(dict.fromkeys(f"`{fact.column}`" for fact in own))
         sources.problems.error(
             "FKG207",
             span,
             f"`{signal.name}` of {cell.text} has several columns: {shown}",
-            "write a pattern that selects one property",
+            "keep one column for it in the graph, or select a sensor by a pattern and write"
+            " value(?sensor)",
         )
         return NOWHERE
     if own:
@@ -673,8 +676,8 @@ def _enter_column(
             sources.problems.error(
                 "FKG213",
                 signal.place,
-                f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column"
-                f" in `{unit_text}`",
+                f"`{signal.name}` is declared {in_which_unit(signal.unit)}, but the graph has its"
+                f" column in `{unit_text}`",
                 "correct the declaration or the graph",
             )
             return NOWHERE
@@ -913,7 +916,8 @@ def _with_sheet_unit(place: Place, text: str, tag: str, sources: Sources, span: 
         sources.problems.error(
             "FKG213",
             span,
-            f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}",
+            f"the sheet gives `{tag}` the unit `{text}`, but it is {in_which_unit(place.stored)}"
+            f"{why}",
             hint,
         )
         return NOWHERE

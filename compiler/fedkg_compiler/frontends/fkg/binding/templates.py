@@ -148,7 +148,11 @@ class _Writer:
         declared = (Related(span=template.name.span, message="declared here"),)
         for word, arg in named:
             if word.text not in parameters or word.text in given:
-                said = "is given twice" if word.text in given else "is not a parameter of it"
+                said = (
+                    "is given twice"
+                    if word.text in given
+                    else f"is not a parameter of `{template.name.text}`"
+                )
                 near = (
                     "keep one of the two"
                     if word.text in given
@@ -187,7 +191,7 @@ class _Writer:
                     group=(
                         group
                         if group is None
-                        else self._name(group, use, "a column is named") or group
+                        else self._name(group, use, "write the name of a column") or group
                     ),
                 )
             case Apply(name=word) if word.text in use.arguments:
@@ -315,15 +319,16 @@ def check_templates(names: Names, problems: Problems) -> None:
                     else names.labels[word.text].place
                 )
                 related = (Related(span=declared, message="declared here"),)
+                what = "signal" if word.text in names.signals else "label"
                 message = (
                     f"inside `{template.name.text}`, `{word.text}` is the parameter and not the"
-                    " signal"
+                    f" {what}"
                 )
                 problems.info(
                     "FKG268",
                     word.span,
                     message,
-                    "rename the parameter if you mean the signal",
+                    f"rename the parameter if you mean the {what}",
                     related,
                 )
             if word.text not in used:
@@ -346,7 +351,7 @@ def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems
             else f"write: use rules {home}"
         )
         if (whole := home_of(name, "rule")) is not None:
-            near = f"it is a rule and no template: use rules {whole} takes it as it is"
+            near = f"it is a rule of the library, not a template; include it: use rules {whole}"
         if name in FUNCTIONS:
             values = "x, y" if FUNCTIONS[name][1] > 1 else "x"
             near = (
@@ -382,7 +387,7 @@ def _complain_of_cycles(names: Names, problems: Problems) -> None:
                 "FKG267",
                 span,
                 f"the template `{path[0]}` uses itself: {shown}",
-                "write one of them without the other",
+                "remove one `follows` from this circle",
             )
     names.broken_templates |= {name for name in names.templates if _reaches(name, done, calls)}
 

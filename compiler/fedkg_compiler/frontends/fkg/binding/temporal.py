@@ -58,10 +58,11 @@ def _one_step(node: Temporal, scope: Scope) -> Formula | None:
             if node.mode == "initially"
             else f"remove it, or write {wider} with the window"
         )
+        step = "the first step" if node.mode == "initially" else "one step"
         scope.problems.error(
             "FKG259",
             node.window.span,
-            f"`{node.mode}` takes no window, because it always means one step",
+            f"`{node.mode}` takes no window, because it always means {step}",
             advice,
         )
         return None

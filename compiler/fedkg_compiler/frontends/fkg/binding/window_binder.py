@@ -283,7 +283,7 @@ def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | N
         said = (
             f"`{unit.text}` is not a time"
             if unit.text
-            else "a plain number with a unit is not a time"
+            else "this number has no dimension: it is neither a time nor a number of steps"
         )
         scope.problems.error(
             "FKG251", node.span, said, "write a duration, 30 min, or a bare number of steps"
@@ -316,7 +316,10 @@ def _finite(node: Expression, values: Array, scope: Scope) -> bool:
     if wrong.size:
         message = f"the result is not a finite number{scope.where(int(wrong[0]))}"
         scope.problems.error(
-            "FKG228", node.span, message, "write a number, or `end` for a window without an end"
+            "FKG228",
+            node.span,
+            message,
+            "write a finite number; only the last end of a window in brackets may be `end`",
         )
     return not wrong.size
 
@@ -365,7 +368,8 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
     narrow = np.flatnonzero((width > TOLERANCE) & (width < 1 - TOLERANCE))
     if narrow.size:
         row = int(narrow[0])
-        where = "the row itself" if low[row] == 0 else f"the row {low[row]:g} steps away"
+        steps = f"{low[row]:g} {'step' if low[row] == 1 else 'steps'}"
+        where = "the row itself" if low[row] == 0 else f"the row {steps} away"
         message = (
             f"this window is shorter than one step of {step}: {where} is all that lies in"
             f" it{scope.where(row)}"

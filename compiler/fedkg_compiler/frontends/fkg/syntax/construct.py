@@ -165,6 +165,7 @@ def cut_group_text(at: StatementText, group: Branch) -> tuple[Span, str]:
 
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[\s\S])")
 _LATE = ("hard", "require")
 
@@ -174,10 +175,20 @@ def build_string(at: StatementText, quoted: Token) -> Word:
 
     def unescape(found: re.Match[str]) -> str:
         letter = found[1]
+        start = found.start()
         if len(letter) == 5:
-            return chr(int(letter[1:], 16))
+            code = int(letter[1:], 16)
+            if code and not _FIRST_SURROGATE <= code <= _LAST_SURROGATE:
+                return chr(code)
+            span = at.chunk.span(quoted.start_pos + start, quoted.start_pos + found.end())
+            at.report(
+                "FKG036",
+                span,
+                f"`\\{letter}` is not a character that a text can contain",
+                "remove it; a character beyond U+FFFF is written as it is, without an escape",
+            )
+            return ""
         if letter not in _ESCAPES:
-            start = found.start()
             span = at.chunk.span(quoted.start_pos + start, quoted.start_pos + start + 2)
             at.report(
                 "FKG036",
@@ -316,7 +327,7 @@ def check_distinct(at: StatementText, words: Iterable[Word], what: str) -> tuple
                 "FKG039",
                 word.span,
                 f"the {what} `{word.text}` is named twice",
-                "remove one of them, or give it another name",
+                "remove one of them, or correct its name",
                 related=(related,),
             )
     return kept
@@ -362,14 +373,16 @@ def build_column(at: StatementText, found: dict[str, Branch]) -> Word | None:
     return word
 
 
-def build_interval(at: StatementText, ends: Sequence[Branch], whole: Span) -> tuple[float, float]:
+def build_interval(
+    at: StatementText, ends: Sequence[Branch], whole: Span, what: str = "interval"
+) -> tuple[float, float]:
     """``0 .. 1200``, its lower end first."""
     (low, _), (high, _) = (build_signed(at, end) for end in ends)
     if not low < high:
         at.report(
             "FKG038",
             whole,
-            f"the span {low:g} .. {high:g} is empty",
+            f"the {what} {low:g} .. {high:g} is empty",
             f"write the lower end first: {high:g} .. {low:g}"
             if high < low
             else "write two different ends, the lower one first",
@@ -381,7 +394,8 @@ def build_bounds(at: StatementText, found: dict[str, Branch]) -> tuple[float, fl
     """``span 0 .. 1200``."""
     if "bounds" not in found:
         return None
-    return build_interval(at, branches(found["bounds"], "signed"), at.span(found["bounds"]))
+    ends = branches(found["bounds"], "signed")
+    return build_interval(at, ends, at.span(found["bounds"]), "span")
 
 
 def build_kind(at: StatementText, found: dict[str, Branch]) -> Word | None:

@@ -168,6 +168,11 @@ class _Reading:
                 f"this is nested more than {MAX_NESTING} deep",
                 "split the rule into several",
             )
+        elif what == "chain":
+            message, hint = (
+                f"more than {MAX_CHAIN // 2:,} comparisons are chained here",
+                "split the chain into several rules",
+            )
         else:
             message, hint = (
                 f"more than {MAX_TERMS} terms are joined here",
@@ -238,15 +243,17 @@ def _too_long(chunk: Chunk) -> Diagnostic:
 
 def too_deep(tree: Branch) -> tuple[Branch, str] | None:
     """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than
-    `MAX_TERMS` terms or `MAX_CHAIN` comparisons, and which of the two.
+    `MAX_TERMS` terms or `MAX_CHAIN` comparisons, and which of the three.
     """
     waiting: list[tuple[Branch, int, int]] = [(tree, 0, 0)]
     while waiting:
         branch, depth, terms = waiting.pop()
         if depth > MAX_NESTING:
             return branch, "nesting"
-        if terms > MAX_TERMS or (branch.data == "compare" and len(branch.children) > MAX_CHAIN):
+        if terms > MAX_TERMS:
             return branch, "terms"
+        if branch.data == "compare" and len(branch.children) > MAX_CHAIN:
+            return branch, "chain"
         chained = branch.data in SIGNS
         for position, child in enumerate(branch.children):
             if isinstance(child, Token):
