@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedkg.deploy.message import Message
+from fedkg.deploy.message import Message, read_message_file
 from fedkg.deploy.preparation_messages import read_answer
 from fedkg.deploy.site_state_versions import NO_RECEIPT, is_receipt
 from fedkg.errors import FederationError, Stopped
@@ -269,7 +269,11 @@ class EpochsAtSites:
         """
         if not self.checkpoint.exists():
             return None
-        found = Message.from_bytes(self.checkpoint.read_bytes(), sender=str(self.checkpoint))
+        found = read_message_file(
+            self.checkpoint,
+            help="restore it from a copy; or delete it, and the server learns again from the first "
+            "epoch",
+        )
         if found.fields["states"] != self.identity:
             raise FederationError(
                 f"{self.checkpoint} belongs to other data of the sites",
@@ -350,7 +354,12 @@ def _read_estimates(answer: Message, *, shape: tuple[int, int]) -> tuple[str, Es
     """The receipt and the estimates of a site."""
     augmented, sums = answer.tensors["augmented"].numpy(), answer.tensors["sums"]
     receipt = answer.fields["receipt"]
-    if augmented.shape != shape or augmented.dtype != np.float64 or not is_receipt(receipt):
-        raise ValueError(f"augmented states {list(augmented.shape)} instead of {list(shape)}")
+    if not is_receipt(receipt):
+        raise ValueError("the receipt is not 64 hexadecimal digits")
+    if augmented.shape != shape or augmented.dtype != np.float64:
+        raise ValueError(
+            f"augmented states {list(augmented.shape)} of {augmented.dtype} instead of "
+            f"{list(shape)} of float64"
+        )
     loss, size, change = sums.tolist()
     return receipt, Estimates(augmented=augmented, loss=loss, size=size, change=change)

@@ -224,12 +224,17 @@ class JoinedClient:
         begin, end = request.fields["begin"], request.fields["end"]
         receipt, gradients = request.fields["receipt"], request.tensors.get("gradients")
         shape = (end - begin, self.states.shape[1])
-        if not 1 <= begin < end <= len(self.states) or not is_receipt(receipt):
+        if not is_receipt(receipt):
+            raise ValueError("the receipt is not 64 hexadecimal digits")
+        if not 1 <= begin < end <= len(self.states):
             raise ValueError(f"steps {begin} to {end} of {len(self.states)}")
         if gradients is not None and (
             tuple(gradients.shape) != shape or gradients.dtype != torch.float64
         ):
-            raise ValueError(f"gradients {list(gradients.shape)} instead of {list(shape)}")
+            raise ValueError(
+                f"gradients {list(gradients.shape)} of {gradients.dtype} instead of {list(shape)} "
+                "of float64"
+            )
         side = ClientEpochs(
             client=self.client,
             states=self.states,

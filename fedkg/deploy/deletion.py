@@ -97,7 +97,16 @@ def delete_site(folder: Path, name: str) -> Deletion:
 def list_deletions(folder: Path) -> list[dict[str, Any]]:
     """All recorded deletions, as fields of `Deletion`. `Any`: JSON."""
     path = folder / DELETIONS
-    return list(read_json(path, "a deletion")["deletions"]) if path.exists() else []
+    if not path.exists():
+        return []
+    found = read_json(path, "a deletion").get("deletions")
+    if not isinstance(found, list):
+        raise FederationError(
+            f"{path} does not list deletions",
+            expected='{"deletions": [...]}',
+            help="restore it from a copy",
+        )
+    return found
 
 
 def _delete_from_run(run: RunFolder, name: str) -> list[str]:

@@ -19,6 +19,7 @@ import errno
 import hashlib
 import ipaddress
 import json
+import lzma
 import os
 import shutil
 import stat
@@ -44,7 +45,7 @@ from fedkg.deploy.signing import (
     verify_folder,
     write_private,
 )
-from fedkg.errors import FederationError, FedkgError, JobError, UsageError
+from fedkg.errors import FederationError, JobError, UsageError
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def create_federation(
         raise UsageError(
             "a federation needs at least two sites with different names",
             received=", ".join(names) or "no names",
-            help="name the sites: --sites graz,linz,wien",
+            help="name at least two: with --sites graz,linz,wien, or in the job (`sites`, in a "
+            "causal discovery `clients`)",
         )
     for name in names:
         check_site_name(name)
@@ -233,9 +235,9 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
     others = [site for site, known in federation.sites.items() if known == text and site != name]
     if others:
         raise FederationError(
-            f"{key} is the key of site {others[0]}, and not of {name}",
-            help=f"ask the operator of {name} for the file keys/{name}.pub, which `fedkg site "
-            "join` creates in the folder of the site",
+            f"the key {key} is registered for site {others[0]}, so it cannot be that of {name}",
+            help=f"ask the operator of {name} for the file keys/{name}.pub; if {key} is this file, "
+            f"admit {others[0]} with its own key first",
         )
     return _change_key(folder, federation, name, text)
 
@@ -287,7 +289,9 @@ def join_federation(
     with tempfile.TemporaryDirectory() as scratch:
         unpacked = Path(scratch) / INVITATION
         unpack_invitation(invitation, unpacked)
-        signer = verify_invitation(unpacked, fingerprint)
+        signer = verify_invitation(unpacked, fingerprint, str(invitation))
+        if not (unpacked / SITE).is_file():
+            raise _not_an_invitation(str(invitation), f"a file {SITE} in it")
         name = str(read_json(unpacked / SITE, "`fedkg federation init`").get("name", ""))
         check_site_name(name)
         require_trusted_code(unpacked, trust_code, f"the invitation {invitation}")
@@ -338,8 +342,13 @@ def require_trusted_code(folder: Path, trusted: bool, what: str) -> None:
         )
 
 
-def verify_invitation(folder: Path, fingerprint: str = "") -> str:
+def verify_invitation(folder: Path, fingerprint: str = "", name: str = "") -> str:
     """Compare an unpacked invitation with its signature.
+
+    Args:
+        folder: the unpacked invitation.
+        fingerprint: of the key that must have signed it; empty: the key in the invitation.
+        name: the invitation in messages; empty: the folder.
 
     Returns:
         The fingerprint of the key that signed it.
@@ -349,21 +358,27 @@ def verify_invitation(folder: Path, fingerprint: str = "") -> str:
     """
     key = folder / SIGNER
     if not key.is_file():
-        raise FederationError(
-            f"{folder} is not an invitation", expected=f"a file {SIGNER} in it",
-            help="ask the operator of the server for the file invitations/NAME.zip",
-        )  # fmt: skip
+        raise _not_an_invitation(name or str(folder), f"a file {SIGNER} in it")
     found = compute_fingerprint(key)
     if fingerprint and fingerprint.replace(":", "").lower() != found.replace(":", ""):
         raise FederationError(
-            "the invitation is not signed by the key that you expect",
+            f"{name or folder} is not signed by the key that you expect",
             expected=fingerprint,
             received=found,
             help="do not join; ask the operator of the server for the right fingerprint, over "
             "another channel, such as the telephone",
         )
-    verify_folder(folder, [key])
+    verify_folder(folder, [key], name=name)
     return found
+
+
+def _not_an_invitation(name: str, expected: str, received: str = "") -> FederationError:
+    return FederationError(
+        f"{name} is not an invitation",
+        expected=expected,
+        received=received,
+        help="ask the operator of the server for the file invitations/NAME.zip",
+    )
 
 
 def find_code(folder: Path) -> list[Path]:
@@ -390,11 +405,21 @@ def load_federation(folder: Path) -> Federation:
             sites={str(name): str(key) for name, key in dict(document["sites"]).items()},
         )
         split_address(found.address)
+    except UsageError as error:
+        raise UsageError(
+            f"{folder / FEDERATION}: `address` must be a host and a port",
+            expected=error.expected,
+            received=error.received,
+            help="restore the file from a copy, or create the federation again: fedkg federation "
+            "init JOB.yaml -o FEDERATION --address HOST:PORT",
+        ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise FederationError(
             f"{folder / FEDERATION} does not describe a federation",
-            expected="name, address and sites",
-            received=f"{type(error).__name__}: {error}",
+            expected='{"name": ..., "address": "HOST:PORT", "sites": {NAME: KEY, ...}}',
+            received=f"no field {error}"
+            if isinstance(error, KeyError)
+            else "`sites` of another form",
             help="restore it from a copy, or create the federation again: fedkg federation init "
             "JOB.yaml -o FEDERATION",
         ) from error
@@ -412,11 +437,11 @@ def load_site(folder: Path) -> Site:
             accept_rule_changes=document.get("accept_rule_changes") is True,
             trust_code=document.get("trust_code") is True,
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise FederationError(
             f"{folder / SITE} does not describe a site",
-            expected="name and sites_file",
-            received=f"{type(error).__name__}: {error}",
+            expected="the fields `name` and `sites_file`",
+            received=f"no field {error}",
             help="restore it from a copy, or join again: fedkg site join INVITATION.zip --sites "
             "SITES.yaml",
         ) from error
@@ -430,13 +455,17 @@ def save_federation(folder: Path, federation: Federation) -> None:
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of an address HOST:PORT. Raises UsageError."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
+    host = host.strip("[]")
+    is_port = port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536
+    # certificates and the resolver of host names take ASCII only
+    if not host or not host.isascii() or "/" in host or not is_port:
         raise UsageError(
             "the address of a server must be a host and a port",
-            expected="HOST:PORT, such as fed.example.org:9092",
+            expected="HOST:PORT, such as fed.example.org:9092: a host in ASCII characters, and a "
+            "port from 1 to 65535",
             received=address,
         )
-    return host.strip("[]"), int(port)
+    return host, int(port)
 
 
 def private_key_problems(folder: Path) -> list[str]:
@@ -467,8 +496,9 @@ def check_site_name(name: str) -> None:
     if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise UsageError(
             "fedkg names files after a site, and this name is not usable for a file",
-            expected="at most 64 letters, digits, - and _",
-            received=name,
+            expected="at most 64 letters, digits, - and _, and not - and _ alone",
+            received=name or "an empty name",
+            help="choose another name for the site",
         )
 
 
@@ -536,7 +566,7 @@ def _check_code(base: Path, named: Sequence[Path]) -> Sequence[Path]:
         if not file.is_file():
             raise JobError(
                 f"{file} does not exist, and the job imports it",
-                help="correct the field `path`; paths are relative to the job file",
+                help="correct the path in the job; paths are relative to the job file",
             )
         if not file.stem.replace("_", "").isalnum():
             raise JobError(
@@ -598,7 +628,12 @@ def _copy_server_table(job: Path, document: dict[str, Any], folder: Path) -> Non
     if not source.is_file():
         raise JobError(
             f"{job}: data.server_table: file {source} does not exist",
-            help="paths are relative to the job file",
+            help="correct the path; it is relative to the job file",
+        )
+    if not os.access(source, os.R_OK):
+        raise JobError(
+            f"{job}: data.server_table: you may not read the file {source}",
+            help="ask its owner for the permission to read it",
         )
     data["server_table"] = f"server_table{source.suffix}"
     shutil.copyfile(source, folder / data["server_table"])
@@ -678,37 +713,50 @@ def write_invitation(
     return target
 
 
-def unpack_invitation(invitation: Path | BytesIO, folder: Path) -> None:
+def unpack_invitation(invitation: Path | BytesIO, folder: Path, name: str = "") -> None:
     """Unpack an invitation: plain files in one folder, of a limited size.
+
+    Args:
+        invitation: the ZIP file, or its bytes.
+        folder: the folder to create.
+        name: the invitation in messages; empty: the path of the file.
 
     Raises FederationError, UsageError: it is something else, or damaged.
     """
     try:
         with zipfile.ZipFile(invitation) as archive:
             entries = archive.infolist()
-            if (
-                len(entries) > MOST_INVITATION_FILES
-                or sum(entry.file_size for entry in entries) > MOST_INVITATION_BYTES
-                or any(
-                    "/" in entry.filename
-                    or "\\" in entry.filename
-                    or entry.filename.startswith(".")
-                    for entry in entries
-                )
-            ):
-                raise FederationError(
-                    f"{invitation} is not an invitation",
-                    expected=f"at most {MOST_INVITATION_FILES} files, without folders",
-                    help="ask the operator of the server for the file invitations/NAME.zip",
+            size = sum(entry.file_size for entry in entries)
+            wrong = [
+                entry.filename
+                for entry in entries
+                if "/" in entry.filename or "\\" in entry.filename or entry.filename.startswith(".")
+            ]
+            if len(entries) > MOST_INVITATION_FILES or size > MOST_INVITATION_BYTES or wrong:
+                raise _not_an_invitation(
+                    name or str(invitation),
+                    f"at most {MOST_INVITATION_FILES} files of {MOST_INVITATION_BYTES >> 20} MiB "
+                    "together, without folders and hidden files",
+                    f"{len(entries)} files of {size >> 20} MiB"
+                    + (f", such as {wrong[0]!r}" if wrong else ""),
                 )
             archive.extractall(folder)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+    except (
+        *(OSError, EOFError, RuntimeError, ValueError),
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    ) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-            raise _full_disk(folder, error) from error
+            raise _full_disk(
+                folder,
+                error,
+                "free space on its disk; the environment variable TMPDIR chooses another folder "
+                "for temporary files",
+            ) from error
         raise UsageError(
-            f"cannot read the invitation {invitation}",
-            received=str(error),
-            help="ask the operator of the server for the file invitations/NAME.zip",
+            f"cannot read {name or f'the invitation {invitation}'}",
+            received=(error.strerror if isinstance(error, OSError) else "") or str(error),
+            help="check the path; if the file is damaged, ask the operator of the server for "
+            "invitations/NAME.zip again",
         ) from error
 
 
@@ -721,11 +769,13 @@ def report_full_disk(folder: Path) -> Iterator[None]:
         raise _full_disk(folder, error) from error
 
 
-def _full_disk(folder: Path, error: OSError) -> UsageError:
+def _full_disk(
+    folder: Path,
+    error: OSError,
+    help: str = "free space on its disk, or choose a folder that you may write to",
+) -> UsageError:
     return UsageError(
-        f"cannot write to the folder {folder}",
-        received=error.strerror or str(error),
-        help="free space on its disk, or choose a folder that you may write to",
+        f"cannot write to the folder {folder}", received=error.strerror or str(error), help=help
     )
 
 
@@ -827,6 +877,7 @@ def _create_node_key(keys: Path, name: str) -> None:
 
 def _read_public_key(path: Path) -> str:
     """The public key in a file, in the form in which Flower compares it."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -838,7 +889,7 @@ def _read_public_key(path: Path) -> str:
             received=error.strerror or str(error),
             help="check the path; the operator of the site sends this file (keys/NAME.pub)",
         ) from error
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise _wrong_key(path) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise _wrong_key(path)
@@ -868,13 +919,17 @@ def read_json(path: Path, command: str) -> dict[str, Any]:
     """A JSON object. `Any`: JSON."""
     try:
         found = parse_json(read_file(path), str(path))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"there is no file {path}", help=f"check the path; {command} creates the file"
+        ) from error
     except OSError as error:
         raise UsageError(
-            f"there is no file {path}",
+            f"cannot read the file {path}",
             received=error.strerror or str(error),
-            help=f"{command} creates it",
+            help="use an ordinary file that you may read",
         ) from error
-    except (FedkgError, ValueError) as error:
+    except ValueError as error:
         raise FederationError(
             f"{path} is not JSON",
             received=str(error),

@@ -63,8 +63,8 @@ class JobFiles:
             if not (folder / name).is_file():
                 raise FederationError(
                     f"{folder / name} does not exist",
-                    help="`fedkg federation init` writes the folder of a server, `fedkg site join` "
-                    "that of a site",
+                    help="check the path of the folder: `fedkg federation init` creates that of a "
+                    "server, `fedkg site join` that of a site",
                 )
         document = parse_yaml(read_job_text(folder / JOB), str(folder / JOB))
         return cls(folder=folder, document=document, pack=load(folder / PACK))
@@ -154,7 +154,7 @@ class JobFiles:
         return job
 
     def _job(self, sites_file: Path, sites: Mapping[str, Mapping[str, Any]]) -> Job:
-        data = {**self.document.get("data", {}), "sites_file": str(sites_file)}
+        data = {**(self.document.get("data") or {}), "sites_file": str(sites_file)}
         if data.get("set") not in (None, TABLE_SET):
             raise _pooled(
                 f"`data.set: {data['set']}` is one data set for all sites",
@@ -182,7 +182,8 @@ class JobFiles:
                 raise JobError(
                     f"{self.folder / JOB} imports {file}, which the signed invitation does not "
                     "contain",
-                    help="do not take part, and ask the operator of the server",
+                    help="as a site, do not take part, and ask the operator of the server; as the "
+                    "server, restore the job, or create the federation again",
                 )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
@@ -99,6 +100,28 @@ class Message:
                 help="install the same version of fedkg at the server and at all sites; if that "
                 "does not help, see which other program uses the address of the server",
             ) from error
+
+
+def read_message_file(path: Path, help: str) -> Message:
+    """The message that `Message.to_bytes` wrote into a file.
+
+    Args:
+        path: the file.
+        help: what to do if it is damaged.
+
+    Raises:
+        FederationError: the file is not a message of this version.
+        OSError: the file cannot be read.
+    """
+    try:
+        return Message.from_bytes(path.read_bytes(), sender=str(path))
+    except FederationError as error:
+        raise FederationError(
+            f"{path} is damaged, or a fedkg of a different version wrote it",
+            expected=error.expected,
+            received=error.received,
+            help=help,
+        ) from error
 
 
 def read_head(data: bytes) -> tuple[str, int, dict[str, Any]]:

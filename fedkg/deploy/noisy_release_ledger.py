@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.message import Message
+from fedkg.deploy.message import Message, read_message_file
 from fedkg.deploy.signing import OWNER_ONLY
 from fedkg.errors import FederationError
 from fedkg.limits import parse_json, read_file
@@ -41,14 +41,14 @@ class NoisyReleases:
         """
         if not 1 <= request.round <= self.rounds:
             raise FederationError(
-                "the privacy budget of this site is spent",
+                "this site sends no update: its job and its privacy budget allow none in this "
+                "round",
                 expected=f"rounds 1 to {self.rounds}",
                 received=f"round {request.round}",
-                help="ask the operator of the server: it asks for a round that the job does not "
-                "plan",
+                help="ask the operator of the server why the server asks for this round",
             )
         path = self.folder / LEDGER
-        released: dict[str, str] = parse_json(read_file(path), str(path)) if path.exists() else {}
+        released = self._released(path) if path.exists() else {}
         digest = hashlib.sha256(request.to_bytes()).hexdigest()
         before = released.get(str(request.round))
         if before is not None:
@@ -66,11 +66,23 @@ class NoisyReleases:
         self._write(ANSWER, found.to_bytes())
         return found
 
+    def _released(self, path: Path) -> dict[str, str]:
+        """The digests of the requests of all rounds."""
+        try:
+            found = parse_json(read_file(path), str(path))
+            return {str(number): str(digest) for number, digest in found.items()}
+        except (ValueError, AttributeError) as error:
+            raise FederationError(
+                f"{path} is damaged, so the site cannot know which updates it has released",
+                received=str(error),
+                help="restore the file from a copy",
+            ) from error
+
     def _known_answer(self, request: Message) -> Message | None:
         """The last answer, if it is of the request's round."""
         try:
-            found = Message.from_bytes((self.folder / ANSWER).read_bytes(), sender="this site")
-        except OSError:
+            found = read_message_file(self.folder / ANSWER, help="")
+        except (OSError, FederationError):
             return None
         return found if found.round == request.round else None
 

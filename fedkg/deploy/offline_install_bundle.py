@@ -112,8 +112,14 @@ def _make_wheels(requirements: Path, own: str, target: Path) -> None:
         printed = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in printed if line.startswith("ERROR: ")]
         lines = (errors or printed)[-SHOWN_LINES:]
+        if "No module named pip" in done.stdout:
+            raise FedkgError(
+                "fedkg cannot run pip, which downloads the packages",
+                received=lines[-1],
+                help="install pip, or leave out --wheels",
+            )
         raise FedkgError(
-            "pip did not find all packages, and no bundle was written",
+            "pip cannot download or build all packages, so fedkg wrote no bundle",
             received="; ".join(line.removeprefix("ERROR: ") for line in lines),
             help="connect to a package index, or set PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER if a "
             "folder contains the packages; without --wheels fedkg downloads nothing",

@@ -229,16 +229,16 @@ def require_equal_shapes(summaries: Mapping[str, SiteSummary]) -> None:
     (first, expected), *others = summaries.items()
     for name, summary in others:
         for what, own, theirs in (
-            ("task", summary.task, expected.task),
-            ("classes", summary.labels.shape, expected.labels.shape),
-            ("features", summary.inputs.mean.shape, expected.inputs.mean.shape),
-            ("categories", sorted(summary.texts), sorted(expected.texts)),
+            ("kind of target", summary.task, expected.task),
+            ("number of classes", summary.labels.shape[1], expected.labels.shape[1]),
+            ("number of numeric features", *(len(one.inputs.mean) for one in (summary, expected))),
+            ("list of categories", *(", ".join(sorted(one.texts)) for one in (summary, expected))),
         ):
             if own != theirs:
                 raise FederationError(
-                    f"site {name} has other {what} than site {first}",
-                    expected=str(theirs),
-                    received=str(own),
+                    f"site {name} has another {what} than site {first}",
+                    expected=str(theirs) or "none",
+                    received=str(own) or "none",
                     help="compare the sites files, and the job at both sites",
                 )
 

@@ -70,8 +70,9 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
     (folder / RULES).mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder / RULES) as scratch:
         unpacked = Path(scratch) / INVITATION
-        unpack_invitation(BytesIO(archive), unpacked)
-        verify_folder(unpacked, [folder / INVITATION / SIGNER])
+        named = "with the new rules of the server"
+        unpack_invitation(BytesIO(archive), unpacked, f"the file {named}")
+        verify_folder(unpacked, [folder / INVITATION / SIGNER], name=f"the invitation {named}")
         new, first = JobFiles.read(unpacked), JobFiles.read(folder / INVITATION)
         name = read_json(unpacked / SITE, "the server").get("name")
         wrong = [
@@ -130,7 +131,15 @@ def list_proposed(folder: Path) -> list[ProposedRules]:
     found = []
     for path in (folder / RULES).glob("*.json"):
         document = read_json(path, "the server")
-        found.append(ProposedRules(**{**document, "difference": tuple(document["difference"])}))
+        try:
+            found.append(ProposedRules(**{**document, "difference": tuple(document["difference"])}))
+        except (KeyError, TypeError) as error:
+            raise FederationError(
+                f"{path} does not describe rules of the server",
+                expected="the fields pack, received, difference, confirmed and automatic",
+                received=f"the fields {', '.join(document) or 'of nothing'}",
+                help="restore it from a copy; or delete it, and the server sends the rules again",
+            ) from error
     return sorted(found, key=lambda one: one.received)
 
 

@@ -155,7 +155,8 @@ class _Collection:
             if idle and self.waiting:
                 time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
-            end = f"asked {request.tries} times in {self.seconds:g} s"
+            times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
+            end = f"asked {times} in {self.seconds:g} s"
             if len(self.answers) >= self.needed:
                 end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
             error = f"{NO_REPLY} ({end})"

@@ -23,7 +23,6 @@ from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
     INVITATIONS,
-    JOB,
     PACK,
     load_federation,
     read_json,
@@ -127,7 +126,8 @@ def load_change(folder: Path) -> RuleChange | None:
     except (KeyError, TypeError) as error:
         raise FederationError(
             f"{path} does not describe a change of rules",
-            received=f"{type(error).__name__}: {error}",
+            expected="the fields pack, previous, proposed and difference",
+            received=f"the fields {', '.join(document) or 'of nothing'}",
             help=f"delete {folder / CHANGE}, and propose the rules again",
         ) from error
 
@@ -271,10 +271,11 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
     if open_ is not None and not open_.adopted:
         waiting = [name for name in federation.sites if name not in open_.confirmed]
         raise UsageError(
-            f"an earlier change of the rules of {federation.name} still waits for confirmations",
-            received=f"proposed {open_.proposed}, not confirmed by {', '.join(waiting)}",
-            help="wait for these sites, or withdraw the earlier change: fedkg server change-rules "
-            f"{folder} --roll-back",
+            f"the server of {federation.name} does not use an earlier change of the rules yet",
+            received=f"proposed {open_.proposed}, "
+            + (f"not confirmed by {', '.join(waiting)}" if waiting else "confirmed by all sites"),
+            help="wait until enough sites have confirmed it and the server, which must run, uses "
+            f"it; or withdraw it: fedkg server change-rules {folder} --roll-back",
         )
     new = replace(files, pack=pack)
     if new.identity["pack"] == files.identity["pack"]:
@@ -316,7 +317,8 @@ def _require_same_model(old: JobFiles, new: JobFiles) -> None:
             "the new rules change the inputs of the model",
             expected=", ".join(inputs[0]),
             received=", ".join(inputs[1]),
-            help=f"name the inputs in {JOB} (`data.features`), or create a new federation",
+            help="write rules that read the same columns, or create a new federation with these "
+            "rules: fedkg federation init JOB -o FEDERATION",
         )
     outputs = [choose_output(job, one.pack) for one in (old, new)]
     if outputs[0] != outputs[1]:

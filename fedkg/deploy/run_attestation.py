@@ -75,7 +75,15 @@ def verify_attestation(folder: str | Path, trusted_keys: Sequence[str | Path]) -
     """
     run = RunFolder(Path(folder))
     statement = _read_attestation(run.path / ATTESTATION, trusted_keys)
-    broken = list(_broken_links(run, statement))
+    try:
+        broken = list(_broken_links(run, statement))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise FederationError(
+            f"{run.path / ATTESTATION} is not an attestation of a run",
+            expected=f"a statement with the fields of {PREDICATE}",
+            received=f"no field {error}" if isinstance(error, KeyError) else str(error),
+            help=f"the owner of the run writes a new one: fedkg attest {folder} --key KEY",
+        ) from error
     if broken:
         raise FederationError(
             f"the files in {folder} are not those that were attested",
@@ -174,7 +182,8 @@ def _read_attestation(path: Path, trusted_keys: Sequence[str | Path]) -> Mapping
             raise ValueError(f"{statement['_type']} with {statement['predicateType']}")
     except OSError as error:
         raise FederationError(
-            f"{path.parent} has no attestation",
+            f"{path.parent} has no attestation that can be read",
+            expected=f"a file {path.name} in it",
             received=error.strerror or str(error),
             help=f"the owner of the run writes one: fedkg attest {path.parent} --key KEY",
         ) from error

@@ -88,7 +88,10 @@ from fedkg.pack import Pack
 NOTE_S = 1.0
 """Seconds in which a site can receive a note of the server."""
 
-_START_AGAIN = "start the server again when the site is back: the run continues from its last round"
+_START_AGAIN = (
+    "correct the cause at the site, and start the server again: a run that has begun continues "
+    "after its last round"
+)
 
 
 def run_folder(folder: Path, without: Collection[str] = ()) -> RunFolder:
@@ -251,10 +254,16 @@ def find_next_round(run: RunFolder, prepared: PreparedSites) -> tuple[TrialConfi
     shapes = [{name: list(one.shape) for name, one in state.models.items()} for state in
               (saved, fresh)]  # fmt: skip
     if shapes[0] != shapes[1]:
+        names = sorted(shapes[0].keys() | shapes[1].keys())
+        name = next(one for one in names if shapes[0].get(one) != shapes[1].get(one))
+        known, new = (
+            f"`{name}` of shape {one[name]}" if name in one else f"no parameter `{name}`"
+            for one in shapes
+        )
         raise JobError(
             "the new rules change the parameters of the model",
-            expected=str(shapes[0]),
-            received=str(shapes[1]),
+            expected=known,
+            received=new,
             help="create a new federation with these rules: fedkg federation init JOB -o "
             "FEDERATION",
         )
@@ -283,8 +292,9 @@ def read_site_names(
         raise FederationError(
             f"{path} does not list the sites of a federation",
             expected='{"name": ..., "address": ..., "sites": {NAME: KEY, ...}}',
-            received=f"{type(error).__name__}: {error}",
-            help="fedkg federation init JOB.yaml -o FEDERATION --sites NAME,NAME",
+            received=f"no field {error}" if isinstance(error, KeyError) else str(error),
+            help="restore it from a copy, or create the federation again: fedkg federation init "
+            "JOB.yaml -o FEDERATION --sites NAME,NAME",
         ) from error
     names = tuple(files.listed_sites()) or known
     missing = [name for name in names if name not in known]
@@ -351,7 +361,9 @@ class AskedSites:
         }
         if not found:
             raise FederationError(
-                "no site answers", received=replies[self.names[0]].error, help=_START_AGAIN
+                "no site answers",
+                received=f"site {self.names[0]}: {replies[self.names[0]].error}",
+                help=_START_AGAIN,
             )
         return found
 

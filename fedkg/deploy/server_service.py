@@ -305,9 +305,10 @@ def read_status(folder: Path) -> ServerStatus:
             document: dict[str, Any] = parse_json(read_file(folder / STATUS), STATUS)
             sites = {name: SiteStatus(**site) for name, site in document.pop("sites").items()}
             found = ServerStatus(**{**document, "sites": found.sites | sites})
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             raise FederationError(
-                f"{folder / STATUS} is damaged",
+                f"{folder / STATUS} is damaged, or a fedkg of a different version wrote it",
+                received=f"no field {error}" if isinstance(error, KeyError) else str(error),
                 help="delete it: it only contains what `fedkg server status` shows, and which "
                 "sites have left",
             ) from error

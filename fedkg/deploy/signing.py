@@ -63,14 +63,14 @@ def create_key(folder: str | Path, name: str = "signing") -> Path:
         private.parent.mkdir(parents=True, exist_ok=True)
         write_private(private, private_pem(key))
         private.with_suffix(".pub").write_bytes(public_pem(key.public_key()))
-    except FileExistsError as error:
-        raise UsageError(
-            f"{private} exists already", help="use this key, or choose another file"
-        ) from error
     except OSError as error:
+        if isinstance(error, FileExistsError) and private.exists():
+            raise UsageError(
+                f"{private} exists already", help="use this key, or choose another file"
+            ) from error
         raise UsageError(
             f"cannot write the key {private}",
-            received=error.strerror or "",
+            received=error.strerror or str(error),
             help="choose a folder that you may write to",
         ) from error
     return private
@@ -115,13 +115,19 @@ def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str]
 
 
 def verify_folder(
-    folder: str | Path, trusted_keys: Sequence[str | Path], *, without: Collection[str] = ()
+    folder: str | Path,
+    trusted_keys: Sequence[str | Path],
+    *,
+    without: Collection[str] = (),
+    name: str = "",
 ) -> Signature:
     """Compare every file of a signed folder, or a signed file, with its signature.
 
     Args:
+        folder: the folder or file.
         trusted_keys: public keys, one of which must have signed.
         without: names at the top of the folder that need no signature.
+        name: the folder in messages, if it is a temporary one; empty: its path.
 
     Raises:
         UsageError: the folder or a key is missing.
@@ -134,34 +140,43 @@ def verify_folder(
     from cryptography.exceptions import InvalidSignature
     from model_signing import verifying
 
-    signature = signature_path(folder)
-    signer, signed, left_out = _read_signature(signature, folder)
+    signature, shown = signature_path(folder), name or str(folder)
+    shown_signature = f"{SIGNATURE} in {name}" if name else str(signature)
+    signer, signed, left_out = _read_signature(signature, shown, shown_signature)
     names = {key_name(load_public_key(Path(key))): Path(key) for key in trusted_keys}
     if signer not in names:
         raise FederationError(
-            f"{folder} is not signed by a trusted key",
+            f"{shown} is not signed by a trusted key",
             expected="a signature by the key "
-            + " or ".join(f"{name[:16]} ({path})" for name, path in names.items()),
+            + " or ".join(
+                key[:16] + (f" ({path})" if not name else "") for key, path in names.items()
+            ),
             received=f"a signature by the key {signer[:16]}",
             help="ask whoever signed it for the public key, over another channel",
         )
     try:
-        if left_out - {SIGNATURE, *without}:
-            raise ValueError(
-                f"the signature leaves out {', '.join(sorted(left_out - {SIGNATURE}))}"
-            )
+        if unsigned := left_out - {SIGNATURE, *without}:
+            raise ValueError(f"the signature leaves out {', '.join(sorted(unsigned))}")
         config = verifying.Config().use_elliptic_key_verifier(public_key=names[signer])
         config.set_hashing_config(hashing).verify(folder, signature)
     except InvalidSignature as error:
         raise FederationError(
-            f"{signature} was changed after it was signed",
-            help=f"get {folder} and its signature again from whoever signed it",
+            f"{shown_signature} was changed after it was signed",
+            help=f"get {shown} and its signature again from whoever signed it",
         ) from error
     except (ValueError, OSError) as error:
+        differences = _list_differences(folder, hashing, signed)
+        if not differences and isinstance(error, OSError):
+            raise FederationError(
+                f"cannot compare {shown} with its signature",
+                received=f"{error.strerror or error}"
+                + (f" ({error.filename})" if error.filename else ""),
+                help="check that you may read all of its files",
+            ) from error
         raise FederationError(
-            f"{folder} differs from what was signed",
-            received="; ".join(_list_differences(folder, hashing, signed)) or str(error),
-            help=f"get {folder} again from whoever signed it; if you made these changes, sign it "
+            f"{shown} differs from what was signed",
+            received="; ".join(differences) or str(error),
+            help=f"get {shown} again from whoever signed it; if you made these changes, sign it "
             "again",
         ) from error
     return Signature(key=names[signer], files=tuple(sorted(signed)))
@@ -180,6 +195,8 @@ def key_name(key: EllipticCurvePublicKey) -> str:
 def load_private_key(path: Path) -> EllipticCurvePrivateKey:
     """A private key. Raises UsageError if it is missing or damaged, or others may read it."""
     ec, serialization = _cryptography()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     body = _read_key(path, "private")
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise UsageError(
@@ -187,7 +204,13 @@ def load_private_key(path: Path) -> EllipticCurvePrivateKey:
         )
     try:
         key = serialization.load_pem_private_key(body, None)
-    except (ValueError, TypeError) as error:
+    except TypeError as error:
+        raise UsageError(
+            f"the private key {path} is encrypted",
+            expected="a private key without a password, such as fedkg writes",
+            help="`fedkg sign PATH --key KEY --new-key` creates a pair of keys",
+        ) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise _not_a_key(path, "private") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise _not_a_key(path, "private")
@@ -198,9 +221,11 @@ def load_private_key(path: Path) -> EllipticCurvePrivateKey:
 def load_public_key(path: Path) -> EllipticCurvePublicKey:
     """A public key. Raises UsageError if it is missing or damaged."""
     ec, serialization = _cryptography()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         key = serialization.load_pem_public_key(_read_key(path, "public"))
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise _not_a_key(path, "public") from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise _not_a_key(path, "public")
@@ -224,8 +249,8 @@ def _read_key(path: Path, kind: str) -> bytes:
 def _not_a_key(path: Path, kind: str) -> UsageError:
     ending = ".key" if kind == "private" else ".pub"
     return UsageError(
-        f"{path} is not a {kind} key",
-        expected=f"a {kind} key that fedkg wrote (NAME{ending})",
+        f"{path} is not a {kind} key that fedkg can use",
+        expected=f"a {kind} elliptic-curve key in PEM form, such as fedkg writes (NAME{ending})",
         help="check the path; `fedkg sign PATH --key KEY --new-key` creates a pair of keys"
         if kind == "private"
         else "give the .pub file of whoever signed",
@@ -285,9 +310,17 @@ def _hashing(folder: Path, without: Collection[str]) -> Hashing:
     return hashing.Config().set_ignored_paths(paths=[SIGNATURE, *without], ignore_git_paths=False)
 
 
-def _read_signature(signature: Path, folder: Path) -> tuple[str, dict[str, str], set[str]]:
+def _read_signature(
+    signature: Path, shown: str, shown_signature: str
+) -> tuple[str, dict[str, str], set[str]]:
     """What a signature claims: the name of its key, the SHA-256 of each file, and paths without
-    one. Nothing of it is verified yet."""
+    one. Nothing of it is verified yet.
+
+    Args:
+        signature: the file.
+        shown: the signed folder in messages.
+        shown_signature: the signature in messages.
+    """
     try:
         bundle = parse_json(read_file(signature), str(signature))
         payload = base64.b64decode(bundle["dsseEnvelope"]["payload"], validate=True)
@@ -297,18 +330,24 @@ def _read_signature(signature: Path, folder: Path) -> tuple[str, dict[str, str],
             {str(one["name"]): str(one["digest"]) for one in predicate["resources"]},
             set(map(str, predicate["serialization"].get("ignore_paths", ()))),
         )
+    except FileNotFoundError as error:
+        raise FederationError(
+            f"{shown} is not signed",
+            expected=f"a signature in {shown_signature}",
+            help="get it with its signature from its owner, who signs it with `fedkg sign PATH "
+            "--key KEY`",
+        ) from error
     except OSError as error:
         raise FederationError(
-            f"{folder} is not signed",
-            expected=str(signature),
+            f"cannot read the signature {shown_signature}",
             received=error.strerror or str(error),
-            help=f"the operator of the server signs it: fedkg sign {folder} --key KEY",
+            help="use an ordinary file that you may read",
         ) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(
-            f"{signature} is not a signature of fedkg",
-            received=str(error),
-            help=f"get {folder} and its signature again from whoever signed it",
+            f"{shown_signature} is not a signature of fedkg",
+            received=f"no field {error}" if isinstance(error, KeyError) else str(error),
+            help=f"get {shown} and its signature again from whoever signed it",
         ) from error
 
 

@@ -21,7 +21,7 @@ from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.disclosures import SAMPLES
 from fedkg.deploy.federation_folders import INVITATION, PACK, STATE, load_site, require_trusted_code
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, own_settings
-from fedkg.deploy.message import REQUEST, Message, request_digest
+from fedkg.deploy.message import REQUEST, Message, read_message_file, request_digest
 from fedkg.deploy.preparation_messages import (
     check_fields,
     control_parts,
@@ -178,11 +178,22 @@ class SiteAnswers:
         path = self.folder / STATE / TABLES
         if not path.exists():
             return
-        begun, now = parse_json(path.read_bytes(), str(path)), self.list_files()
+        now = self.list_files()
+        try:
+            begun = dict(parse_json(path.read_bytes(), str(path)))
+        except (ValueError, TypeError) as error:
+            raise FederationError(
+                f"site {self.name}: {path} is damaged, so the site cannot tell whether its tables "
+                "are those with which the run started",
+                received=str(error),
+                help=f"restore it from a copy; or give up the run: delete {path.parent}, and start "
+                "a new run at the server",
+            ) from error
         changed = next((file for file in begun if now.get(file) != begun[file]), None)
         if changed is not None:
+            how = "has changed" if changed in now else "is not a file of this site any more"
             raise FederationError(
-                f"site {self.name}: {changed} has changed since the run started",
+                f"site {self.name}: {changed} {how} since the run started",
                 help=f"restore this file; or give up the run: delete {path.parent} here, and start "
                 "a new run at the server",
             )
@@ -344,7 +355,9 @@ class SiteAnswers:
                 help="start the server again: it joins all sites before it trains",
             )
         self.require_same_tables()
-        return Message.from_bytes(path.read_bytes(), sender=f"{path} of site {self.name}")
+        return read_message_file(
+            path, help="start the server again: it prepares all sites before it trains"
+        )
 
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file of the site's state as a whole."""
@@ -378,9 +391,12 @@ class JoinedSite:
             # With a batch of one row, for example, an update would reveal the row.
             raise FederationError(
                 f"the training settings of site {site.name} differ between the server and the site",
-                expected=str(own),
-                received=str(told)[:200],
-                help="do not take part, and ask the operator of the server",
+                expected=_format_settings(own),
+                received=_format_settings(told)
+                if site.name in settings
+                else "a request that does not name this site",
+                help="if you have changed the settings in the sites file, start the server again; "
+                "otherwise do not take part, and ask the operator of the server",
             )
         self._place = list(settings).index(site.name)
         self.job = site.files.joint_job(settings)
@@ -551,6 +567,21 @@ class SiteExperiment(Experiment):
         return ()
 
 
+def _format_settings(settings: Mapping[str, Any]) -> str:
+    """The settings of a site in words. `Any`: numbers, or what a server sent in their place."""
+    text = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return text[:200] or "no settings of this site alone"
+
+
+IDENTITY = {
+    "fedkg": "version of fedkg",
+    "pack": "rules (SHA-256 of the pack)",
+    "job": "job (SHA-256 of its fields)",
+    "code": "Python files of the job (SHA-256)",
+}
+"""What server and sites must have in common, in words."""
+
+
 def require_equal(
     folder: Path, site: str, own: Mapping[str, str], theirs: Mapping[str, str]
 ) -> None:
@@ -558,8 +589,8 @@ def require_equal(
     for what, value in own.items():
         if theirs.get(what) != value:
             raise FederationError(
-                f"site {site} and the server differ in their {what}",
-                expected=str(theirs.get(what)),
+                f"site {site} and the server differ in their {IDENTITY.get(what, what)}",
+                expected=str(theirs.get(what, "nothing")),
                 received=value,
                 help="install the same version of fedkg"
                 if what == "fedkg"

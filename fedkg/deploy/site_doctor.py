@@ -52,7 +52,9 @@ def _check_connection(folder: Path) -> Finding:
         advice = "ask its operator for a new invitation"
         text = f"{text}: {error.verify_message}"
         return Finding(what="connection", text=text, ok=False, help=advice)
-    except OSError as error:
-        text = f"no connection to the server at {address}: {error.strerror or error}"
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that is not a host name
+        text = (
+            f"no connection to the server at {address}: {getattr(error, 'strerror', '') or error}"
+        )
         advice = "ask its operator whether it runs; `fedkg site run` waits for it"
         return Finding(what="connection", text=text, ok=False, help=advice)

@@ -56,7 +56,7 @@ class PrivateRows:
             os.utime(path)  # a version in use is kept
         except (OSError, SafetensorError) as error:
             raise FederationError(
-                "this site does not have the private state (such as private layers) with which the "
+                "this site cannot read its private state (such as private layers) with which the "
                 "server continues",
                 expected=str(path),
                 received=f"{type(error).__name__}: {error}",

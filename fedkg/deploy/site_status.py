@@ -111,8 +111,10 @@ def read_activity(folder: Path) -> SiteActivity:
         return SiteActivity(**document)
     except (TypeError, ValueError, OSError) as error:
         raise FederationError(
-            f"{path} is damaged", help="delete it: it only contains what `fedkg site status` shows"
-        ) from (error)
+            f"{path} is damaged, or a fedkg of a different version wrote it",
+            received=str(error),
+            help="delete it: it only contains what `fedkg site status` shows",
+        ) from error
 
 
 class ActivityLog:

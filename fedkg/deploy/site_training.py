@@ -115,6 +115,7 @@ class SiteTraining:
             raise JobError(
                 "this training runs at a site, which must have the data of exactly one client",
                 received=", ".join(names[place] for place in here) or "none",
+                help="keep the data of one client: `clients.only(NAME)`",
             )
         self.name = names[here[0]]
         self._work, self._client = work, torch.tensor(here)
@@ -272,7 +273,7 @@ class SiteTraining:
             raise FederationError(
                 f"the server's request does not name the state from which site {self.name} "
                 "continues",
-                received=repr(receipt),
+                received="no receipt" if receipt is None else repr(receipt),
                 help="the server and all sites need the same job, rules and version of fedkg",
             )
         return {

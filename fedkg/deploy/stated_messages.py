@@ -7,7 +7,6 @@ operator consents, and the site sends nothing else.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import feature_headers
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.trial_training import build_trial_algorithm, trial_settings
+from fedkg.limits import parse_json, read_file
 from fedkg.pack import Pack
 
 ROWS = 4
@@ -85,8 +85,8 @@ def _state_trial(config: TrialConfig, pack: Pack, sites: Sequence[str]) -> list[
     algorithm = build_trial_algorithm(config, problem, settings, None)
     if algorithm.pooled:
         raise JobError(
-            f"a federation of sites that keep their rows: algorithm {config.algorithm} pools the "
-            "rows of all sites (`Algorithm.pooled`)",
+            f"algorithm {config.algorithm} pools the rows of all sites (`Algorithm.pooled`), and "
+            "sites keep their rows in a federation",
             help="use an algorithm that exchanges models",
         )
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(clients))
@@ -135,13 +135,15 @@ def read_messages(folder: Path) -> Stated:
     if not path.is_file():
         return {}
     try:
-        found: dict[str, list[dict[str, Any]]] = json.loads(path.read_bytes())
+        found: dict[str, list[dict[str, Any]]] = parse_json(read_file(path), str(path))
         for each in found.values():
             for one in each:
                 str(one["name"]), str(one["dtype"]), one["shape"], str(one["meaning"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FederationError(
-            f"{path} is not a list of messages", help="ask for a new invitation"
+            f"{path} does not state the messages of the algorithms",
+            received=f"no field {error}" if isinstance(error, KeyError) else str(error),
+            help="ask the operator of the server for a new invitation",
         ) from error
     return found
 
@@ -190,9 +192,10 @@ def require_stated(
                 if one is None
                 else f"{one['dtype']} {one['shape'] or ''}".strip()
             )
+            stated_how = "does not state" if one is None else "states with another type or shape"
             raise FederationError(
                 f"site {site} sends nothing: the algorithm would send `{name}`, which the "
-                "invitation states otherwise",
+                f"invitation {stated_how}",
                 expected=expected,
                 received=f"{dtype} {shape}",
                 help="ask the operator of the server; `fedkg federation init` states the messages",

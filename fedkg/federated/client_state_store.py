@@ -328,8 +328,8 @@ def opened(
     if len(places) and not 0 <= int(places.min()) <= int(places.max()) < store.slots:
         raise JobError(
             f"files with the saved state of clients are missing in {at}",
-            expected=f"files for {int(places.max()) + 1} clients or more",
-            received=f"files for {store.slots}",
+            expected=f"files with {int(places.max()) + 1} rows or more",
+            received=f"files with {store.slots} rows",
             help=RESTORE,
         )
     if (found := store.checksum(places)) != checksum:

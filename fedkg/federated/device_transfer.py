@@ -30,20 +30,21 @@ def device_named(name: str, field: str = "training.device") -> torch.device:
     """
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        why = (
-            "torch sees no CUDA device"
+        why, instead = (
+            ("torch sees no CUDA device", "check the driver with `nvidia-smi`")
             if torch.version.cuda
-            else "the installed torch supports only the CPU"
+            else ("the installed torch supports only the CPU", "install a torch with CUDA")
         )
         raise JobError(
             f"{field}: this computer has no device {name}",
             received=why,
-            help="remove this field to use the CPU, or install a torch with CUDA",
+            help=f"remove this field to use the CPU, or {instead}",
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise JobError(
             f"{field}: this computer has no device {name}",
-            expected=f"one of cuda:0 .. cuda:{torch.cuda.device_count() - 1}",
+            expected="cuda:0"
+            + (f" .. cuda:{last}" if (last := torch.cuda.device_count() - 1) else ""),
         )
     if device.type == "cuda" and device.index is None:
         return torch.device(

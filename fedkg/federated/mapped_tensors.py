@@ -32,8 +32,8 @@ def reserve(path: Path, size: int) -> None:
                 file.truncate(size)
     except OSError as error:
         raise JobError(
-            f"not enough disk space for {size >> 20} MiB in {path.parent}",
+            f"cannot reserve {-(-size >> 20)} MiB on the disk of {path.parent}",
             received=error.strerror or str(error),
-            help="free space there, or set the environment variable TMPDIR to a folder on a larger "
-            "disk",
+            help="free space there, or use a folder on a larger disk: another run folder, or for "
+            "temporary files another TMPDIR",
         ) from error

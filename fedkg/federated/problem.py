@@ -59,10 +59,13 @@ class Clients:
         if self.counts is not None and (
             len(self.counts) != len(self.names) or min(self.counts) < 1
         ):
+            low = next((place for place, count in enumerate(self.counts) if count < 1), None)
             raise JobError(
                 "`counts` must have the number of samples of each client, at least 1",
                 expected=f"{len(self.names)} numbers",
-                received=str(self.counts),
+                received=f"{len(self.counts)} numbers"
+                if low is None
+                else f"{self.counts[low]} at position {low}",
             )
         rows = tuple(int(x.shape[0]) for x in self.x)
         for place, (name, x, y) in enumerate(zip(self.names, self.x, self.y, strict=True)):
@@ -75,13 +78,20 @@ class Clients:
                     received=f"{rows[place]} samples",
                 )
         for column, codes in self.keys.items():
-            if tuple(len(code) for code in codes) != rows:
+            if len(codes) != len(rows):
                 raise JobError(
-                    f"the category `{column}` in `keys` must have one code for each sample of each "
-                    "client",
-                    expected=f"{rows} codes",
-                    received=f"{tuple(len(code) for code in codes)} codes",
+                    f"the category `{column}` in `keys` must have codes for each client",
+                    expected=f"codes of {len(rows)} clients",
+                    received=f"codes of {len(codes)}",
                 )
+            for name, code, count in zip(self.names, codes, rows, strict=True):
+                if len(code) != count:
+                    raise JobError(
+                        f"the category `{column}` in `keys` must have one code for each sample of "
+                        f"client {name}",
+                        expected=f"{count} codes",
+                        received=f"{len(code)} codes",
+                    )
 
     @cached_property
     def samples(self) -> tuple[int, ...]:
@@ -145,7 +155,8 @@ def _check(
         if mine.shape[1:] != theirs.shape[1:] or mine.dtype != theirs.dtype:
             raise JobError(
                 f"{what} of client {name} have another shape or type than those of client {first}",
-                expected=f"[samples, {', '.join(map(str, theirs.shape[1:]))}] of {theirs.dtype}",
+                expected=f"[{', '.join(('samples', *map(str, theirs.shape[1:])))}] of "
+                f"{theirs.dtype}",
                 received=f"{list(mine.shape)} of {mine.dtype}",
             )
 

@@ -429,8 +429,8 @@ def _aggregate(
             names = [] if scorer is None else [scorer.rows.names[row] for row in broken]
             raise JobError(
                 f"round {number} of {algorithm.name}: every client's update violates rules, so "
-                "none has any weight",
-                received=f"violated: {_listed(names)}",
+                "no update has any weight",
+                received=f"violated: {_listed(names)}" if names else "",
                 help="loosen the rules, raise hard_tolerance or soft_tolerance, or set "
                 "on_all_invalid to skip or fedavg (in a job file: in the section `scoring`)",
             )

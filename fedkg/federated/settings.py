@@ -36,7 +36,9 @@ class Own:
         if self.learning_rate is not None and not (
             math.isfinite(self.learning_rate) and self.learning_rate > 0
         ):
-            raise JobError("`learning_rate` must be above 0", received=str(self.learning_rate))
+            raise JobError(
+                "`learning_rate` must be a finite number above 0", received=str(self.learning_rate)
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,9 @@ class Settings:
                 "give either `local_epochs` or `local_steps`, and not both", received=received
             )
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise JobError("`learning_rate` must be above 0", received=str(self.learning_rate))
+            raise JobError(
+                "`learning_rate` must be a finite number above 0", received=str(self.learning_rate)
+            )
         kinds = {"schedule": Schedule, "executor": ExecutorName, "precision": Precision}
         for chosen, choices in (
             {name: get_args(kind) for name, kind in kinds.items()}

@@ -181,7 +181,7 @@ def from_tensors(
         raise JobError(
             "the saved state has another format than this version of fedkg reads",
             expected=f"format {FORMAT}",
-            received=f"format {document.get('format')}",
+            received=f"format {document['format']}" if "format" in document else "no format",
             help="continue with the version of fedkg that saved it, or start a new run",
         )
     models: Params = {}
@@ -189,10 +189,13 @@ def from_tensors(
     clients: dict[str, ClientRows] = {}
     try:
         joints |= {joint: {} for joint in document["joints"]}
-        if tensors.keys() != set(document["tensors"]):
+        listed = set(document["tensors"])
+        if tensors.keys() != listed:
+            name = min(tensors.keys() ^ listed)
             raise JobError(
                 "the tensors of the checkpoint are not those that its description lists",
-                received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
+                received=f"{name}, which is only in "
+                + ("the description" if name in listed else "the file"),
                 help="`fedkg verify RUN` names the damaged files; restore them from a copy, or "
                 "start a new run",
             )
@@ -226,10 +229,10 @@ def from_tensors(
                 choice=choice,
             )
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise JobError(
-            "the saved state is incomplete",
-            received=f"{type(error).__name__}: {error}",
+            "the saved state is incomplete or damaged",
+            received=f"no field {error}" if isinstance(error, KeyError) else str(error),
             help="restore the checkpoint from a copy, or start a new run",
         ) from error
 

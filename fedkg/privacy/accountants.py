@@ -135,6 +135,17 @@ def _never_so_little(
         epsilon_of(planned, delta, accountant),
         epsilon_of(others, delta, accountant) if others else 0.0,
     )
+    if math.isinf(before):
+        return JobError(
+            f"no noise keeps this training private at delta {delta:g}: other releases of the same "
+            "unit have spent as much delta",
+            received=", ".join(
+                f"delta {entry.releases * entry.delta:.3g} for {entry.what}"
+                for entry in others
+                if isinstance(entry, Spent) and entry.delta
+            ),
+            help="use a larger delta, or smaller deltas for the other releases",
+        )
     if before >= epsilon:
         return JobError(
             f"no noise keeps this training within epsilon {epsilon:g}: other releases of the same"

@@ -40,7 +40,8 @@ class Gaussian:
             raise JobError(
                 "invalid numbers of a Gaussian mechanism",
                 expected="noise >= 0, 0 < rate <= 1, releases >= 0",
-                received=str(self),
+                received=f"noise {self.noise}, rate {self.rate}, releases {self.releases} of "
+                f"{self.what}",
             )
 
 
@@ -70,8 +71,9 @@ class Spent:
         ):
             raise JobError(
                 "invalid numbers of a privacy guarantee",
-                expected="epsilon >= 0, 0 <= delta < 1 and releases >= 0",
-                received=str(self),
+                expected="a finite epsilon >= 0, 0 <= delta < 1 and releases >= 0",
+                received=f"epsilon {self.epsilon}, delta {self.delta}, releases {self.releases} of "
+                f"{self.what}",
             )
 
 
@@ -125,8 +127,8 @@ class Ledger:
             raise JobError(
                 "the saved privacy ledger cannot be read",
                 expected="`unit` and `entries`, as `Ledger.document` writes them",
-                received=f"{type(error).__name__}: {error}",
-                help="restore it from a copy; without it, the spent budget is unknown",
+                received=f"no field {error}" if isinstance(error, KeyError) else str(error),
+                help="restore the ledger from a copy; without it, the spent budget is unknown",
             ) from error
 
 

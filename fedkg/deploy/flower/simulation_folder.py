@@ -59,7 +59,9 @@ def create_simulation(job: Path, folder: Path) -> Federation:
             f"{job}: the simulation of a federation needs a sites file with the tables of all "
             "sites",
             expected="`data.sites_file` with at least two sites",
-            received=f"{len(found.sites)} sites" if found.data.sites_file else "no sites file",
+            received=f"{len(found.sites)} site{'' if len(found.sites) == 1 else 's'}"
+            if found.data.sites_file
+            else "no sites file",
             help="add `data: {sites_file: sites.yaml}` to the job; `fedkg new --sites` drafts a "
             "sites file",
         )
@@ -71,7 +73,7 @@ def create_simulation(job: Path, folder: Path) -> Federation:
         )
     if imported := list_imports(found):
         raise JobError(
-            f"{job}: the folder of a simulation contains no Python code of yours",
+            f"{job}: a simulation cannot run the Python code that the job imports",
             received=", ".join(imported),
             help="use `fedkg run --trust-code`, or real sites (without --simulation)",
         )
@@ -107,6 +109,7 @@ def find_simulated_site(run_config: Mapping[str, object], name: str) -> Path:
     if not (folder / SITE).is_file():
         raise FederationError(
             f"{folder} is not a site of a simulation",
+            expected=f"a file {SITE} in it",
             help="create the federation with `fedkg federation init JOB -o FEDERATION "
             "--simulation`",
         )

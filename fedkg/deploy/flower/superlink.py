@@ -123,8 +123,9 @@ class SuperLink:
                 raise FederationError(
                     f"the server cannot use the port {self._port}",
                     received=error.strerror or str(error),
-                    help="stop the program that uses it, or choose another port with "
-                    "`fedkg federation init --address HOST:PORT`",
+                    help="stop the program that uses the port; or create the federation again "
+                    "with another port, above 1023: fedkg federation init JOB.yaml -o FEDERATION "
+                    "--address HOST:PORT",
                 ) from error
         self.child.start()
 

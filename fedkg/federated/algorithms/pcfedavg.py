@@ -69,7 +69,8 @@ def pcfedavg(
     )
     if not strengths or not all(one >= 0 for one in strengths):
         raise JobError(
-            "`strength`, the weight of the local regularisation, must be at least 0",
+            "`strength`, the weight of the local regularisation, must be a number of at least 0, "
+            "or one for each agent",
             received=str(strength),
         )
     if smooth is not None and not smooth > 0:

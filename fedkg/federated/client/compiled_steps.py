@@ -282,7 +282,8 @@ def _check_classes(classes: Tensor, outputs: int) -> None:
     if low < 0 or high >= outputs:
         raise JobError(
             "the target of a sample is not a class of the model",
-            expected=f"0 .. {outputs - 1}: the model has {outputs} outputs",
+            expected=f"0 .. {outputs - 1}: the model has {outputs} "
+            f"output{'' if outputs == 1 else 's'}",
             received=str(low if low < 0 else high),
             help="correct the targets, or give the model one output for each class",
         )

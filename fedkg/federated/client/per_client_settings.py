@@ -83,10 +83,10 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
-        "remove them: the algorithm trains on all samples in one place": algorithm.pooled,
-        "remove them: PC-FedAvg sets the steps of all agents together": isinstance(
-            algorithm.local, AllBlockSteps | TwoVectorSteps
-        ),
+        "remove the settings of single clients: the algorithm trains on all samples in one "
+        "place": algorithm.pooled,
+        "remove the settings of single clients: PC-FedAvg sets the steps of all agents "
+        "together": isinstance(algorithm.local, AllBlockSteps | TwoVectorSteps),
         "remove `batch` and `local_epochs` of single clients: the privacy budget is computed for "
         "equal ones": (
             algorithm.budget is not None

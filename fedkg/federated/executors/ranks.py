@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 from fedkg.federated.client.per_client_settings import steps_for
 from fedkg.federated.executors.protocol import Executor, Updates, Work
 from fedkg.federated.executors.shared_tensors import Plan, plan_of, put, seen
@@ -98,7 +98,8 @@ class Ranks:
 
     def failed(self, error: Exception) -> None:
         """Tell the others that this rank met an error, in place of what they wait for."""
-        self.all_gather(f"{type(error).__name__}: {error}")
+        ours = isinstance(error, FedkgError)
+        self.all_gather(error.message if ours else f"{type(error).__name__}: {error}")
 
     def _raise(self, told: list[Any]) -> None:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
@@ -107,7 +108,7 @@ class Ranks:
             raise JobError(
                 f"rank {rank} of {self.size} failed, so all ranks stop",
                 received=text,
-                help=f"correct the error of rank {rank}, and start all ranks again",
+                help=f"see the output of rank {rank}, correct its error, and start all ranks again",
             )
 
 
@@ -159,7 +160,14 @@ def joined() -> Iterator[Ranks | None]:
     Raises:
         JobError: when the others cannot be reached.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    text = os.environ.get("WORLD_SIZE", "1")
+    if not text.isdecimal():
+        raise JobError(
+            "the environment variable WORLD_SIZE must be the number of processes",
+            received=text or "an empty text",
+            help="start the processes with `torchrun`, or unset WORLD_SIZE to run one process",
+        )
+    size = int(text)
     if size < 2 or "RANK" not in os.environ:
         yield None
         return
@@ -185,6 +193,7 @@ def _raise_if_rank_lost() -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         raise JobError(
             "a rank stopped or never started, so the others cannot continue",
-            received=str(error).splitlines()[0],
-            help="see the output of the other ranks for the cause, and start all of them again",
+            received=(str(error).splitlines() or [type(error).__name__])[0],
+            help="see the output of the other ranks for the cause, and start all of them again "
+            "with `torchrun`",
         ) from error

@@ -268,8 +268,9 @@ class WorkerPool:
                         f"the process {worker.process.name} ended before it was ready",
                         received=worker.end(),
                         help=(
-                            'train inside `if __name__ == "__main__":`, since each'
-                            " worker process reads the script again"
+                            'in a script, train inside `if __name__ == "__main__":`, since each '
+                            "worker process reads the script again; otherwise see the output of "
+                            "the process, or set `executor: stacked`"
                         ),
                     ) from error
         except BaseException:
@@ -316,7 +317,8 @@ class WorkerPool:
             f"the process {worker.process.name} ended unexpectedly"
             + (f"; it trained {shown}" if clients else ""),
             received=worker.end(),
-            help="after SIGKILL the memory was probably full: use fewer workers or a smaller chunk",
+            help="after SIGKILL the memory was probably full: use fewer workers or a smaller "
+            "chunk; after another end see the output of the process",
         )
 
 

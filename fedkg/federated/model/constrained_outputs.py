@@ -80,9 +80,9 @@ class Projected:
         )
         if missing:
             raise JobError(
-                "the rules of the projection read a category that the rows do not contain",
-                received=", ".join(missing),
-                help="append the codes of the category to the rows, and name the category in keys=",
+                "the rules of the projection read categories that the rows do not contain",
+                received="without " + ", ".join(missing),
+                help="append the codes of each category to the rows, and name it in keys=",
             )
 
     @property

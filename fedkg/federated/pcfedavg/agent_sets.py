@@ -79,8 +79,8 @@ class AgentSets:
                 "two sets constrain the same parameters",
                 received=f"sets for {', '.join(named)}"
                 + ("" if all(part.names for part in self.parts) else " and for all parameters"),
-                help="in rules, write each set for the same parameters (`keep parameters in ...`); "
-                "in Python, join them into one `Intersection`",
+                help="in rules, name the same parameters in all sets, or none in any; in Python, "
+                "join the sets into one `Intersection`",
             )
 
     def projected(self, params: Params, agents: Tensor) -> Params:
@@ -166,7 +166,6 @@ def kept_sets(
         raise SetError(
             f"`given` has a value for `{unasked}`, but no parameter set leaves `{unasked}` open",
             expected=f"values for {', '.join(asked)}" if asked else "no values",
-            received=unasked,
             help=f"remove it from `given`, or write `{unasked} = job` in a set of the rules",
         )
     for kept in ours:

@@ -62,9 +62,10 @@ class RoundNumbers:
         agents, settings = len(work.problem.clients.names), work.settings
         if len(self.strengths) not in (1, agents):
             raise JobError(
-                "`strengths` must have one number for all agents, or one for each",
-                expected=f"1 or {agents}",
-                received=str(len(self.strengths)),
+                "the strength of the local regularisation must be one number for all agents, or "
+                "one for each",
+                expected=f"1 or {agents} numbers",
+                received=f"{len(self.strengths)} numbers",
             )
         number = state.round + 1
         penalty, step = self.schedule.at(number, settings.rounds), settings.rate(number)

@@ -83,7 +83,11 @@ class Protection:
         ):
             raise JobError(
                 "`noise` and `epsilon` of the privacy must be above 0",
-                received=f"noise {self.noise}, epsilon {self.epsilon}",
+                received=", ".join(
+                    f"{name} {value}"
+                    for name, value in (("noise", self.noise), ("epsilon", self.epsilon))
+                    if value is not None
+                ),
             )
 
 

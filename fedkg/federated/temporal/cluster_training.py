@@ -107,7 +107,8 @@ class ClusterTraining:
             )
             warnings.warn(
                 f"round {state.round}: clusters could not be trained on the samples that they "
-                f"share; {which}",
+                f"share, and their models are unchanged; {which}; check these samples, or lower "
+                "the learning rate of clusters",
                 ClusterWarning,
                 stacklevel=2,
             )

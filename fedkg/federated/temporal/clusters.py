@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -192,10 +193,15 @@ def assigned(losses: Tensor, assignment: Assignment) -> Tensor:
 
 
 def _check(inferred: Inferred, work: Work) -> None:
-    if inferred.shared.names != work.problem.clients.names:
+    names, mined = work.problem.clients.names, inferred.shared.names
+    if mined != names:
+        pairs = zip_longest(names, mined, fillvalue="no client")
+        place, own, other = next(
+            (place, *pair) for place, pair in enumerate(pairs) if len(set(pair)) > 1
+        )
         raise JobError(
             "the mined properties belong to other clients than the data",
-            expected=", ".join(work.problem.clients.names[:5]),
-            received=", ".join(inferred.shared.names[:5]),
+            expected=f"{own} at position {place}",
+            received=f"{other} at position {place}",
             help="mine the properties again for these clients",
         )

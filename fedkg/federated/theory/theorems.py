@@ -247,7 +247,7 @@ def violation_fit(
         raise JobError(
             "fedkg cannot fit a line: too few different violation rates",
             expected=f"two different rates of at most {critical}",
-            received=str(list(rhos)),
+            received=", ".join(f"{one:g}" for one in rhos) or "no rates",
         )
     design = np.stack([np.ones_like(rho), -rho], axis=1)
     coefficients, r2 = _least_squares(design[inside], y[inside])

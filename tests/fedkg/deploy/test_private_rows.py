@@ -43,7 +43,7 @@ def test_versions_in_use_are_kept_and_others_deleted(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == min(number, KEPT)
     assert torch.equal(rows.read(receipt(19))["start/w"], version(19)["start/w"])
     assert torch.equal(rows.read(receipt(1))["start/w"], version(1)["start/w"])
-    with pytest.raises(FederationError, match="does not have the private state"):
+    with pytest.raises(FederationError, match="cannot read its private state"):
         rows.read(receipt(2))
 
 
@@ -61,7 +61,7 @@ def test_damaged_files_and_rows_of_another_algorithm_are_rejected(tmp_path: Path
 def test_a_writer_that_was_killed_leaves_no_version(tmp_path: Path) -> None:
     (tmp_path / f"{receipt(1)}.part").write_bytes(b"half of a file")
     rows = PrivateRows(folder=tmp_path, first=FIRST)
-    with pytest.raises(FederationError, match="does not have the private state"):
+    with pytest.raises(FederationError, match="cannot read its private state"):
         rows.read(receipt(1))
     rows.write(receipt(1), version(1))
     assert torch.equal(rows.read(receipt(1))["start/w"], version(1)["start/w"])

@@ -260,7 +260,7 @@ def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path)
 
     # `data.features` lists the inputs, so the model stays; no table has the new column
     federation.propose(OTHER_INPUTS)
-    with pytest.raises(UsageError, match="still waits for confirmations"):
+    with pytest.raises(UsageError, match="does not use an earlier change"):
         federation.propose(STRICTER)
     federation.steps = {2: lambda: federation.confirm(*SIZES)}
     run = federation.run()

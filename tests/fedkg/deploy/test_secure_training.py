@@ -195,5 +195,5 @@ def test_a_site_releases_one_noisy_update_in_a_round(tmp_path):
     )
     with pytest.raises(FederationError, match="already released an update of round 1"):
         site.train(other)
-    with pytest.raises(FederationError, match="privacy budget of this site is spent"):
+    with pytest.raises(FederationError, match="its privacy budget allow none"):
         site.train(replace(requests[0], round=4))

@@ -142,7 +142,7 @@ def test_rules_by_category_read_codes_at_the_end_of_the_rows() -> None:
     coded = ConstraintModule(
         plant(), x=columns(("wear", "torque", "machine (code)")), y=logit("failure")
     )
-    with pytest.raises(JobError, match="read a category that the rows do not contain"):
+    with pytest.raises(JobError, match="read categories that the rows do not contain"):
         Projected(model=MLP(inputs=2), rules=coded)
     model = Projected(model=MLP(inputs=2, hidden=()), rules=coded, keys=("machine",))
     params = {
