@@ -408,6 +408,11 @@ def _claim_position(
         raise TableError(
             f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs more than once",
             expected=f"one column for `{column.key}` of site {source.site}",
+            received=", ".join(
+                f"`{one}`"
+                for one in raw.headers
+                if one == header or re.fullmatch(re.escape(header) + r" \(\d+\)", one)
+            ),
             help="give each column a unique header; if several rows form the header, state their "
             "number as `headerRowCount` in `dialect`",
         )

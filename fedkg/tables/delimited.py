@@ -156,7 +156,7 @@ def _empty(name: str, skipped: Sequence[str]) -> TableError:
     return TableError(
         f"{name} is empty",
         expected="a header row and rows of data",
-        received="no cell with text",
+        received="no text at all",
         help="export the table again, or name another file",
     )
 
