@@ -163,8 +163,8 @@ def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
         if one.list_place and one.target in wanted:
             first = next((text for text in read.table.texts(one.target) if text), "")
             raise TableError(
-                f"{one.list_place}: the cells of column `{one.header}` in {read.table.name} "
-                "contain lists, and rules and models read one value",
+                f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} "
+                "are lists, and rules and models read one value",
                 expected="a column with one value in each cell",
                 received=f'"{_shorten(first)}"' if first else "",
                 help="write a column for each value of the list; or remove `separator` if each "

@@ -347,7 +347,7 @@ def test_damaged_files_of_patients_are_rejected(
 def test_damaged_files_of_data_sets_are_named(tmp_path: Path) -> None:
     (tmp_path / "brca").mkdir()
     (FILES["tcga-brca"](tmp_path / "brca") / "brca.csv").write_bytes(b"pid\n\xff\n")
-    with pytest.raises(TableError, match="brca.csv: line 2 is not text in UTF-8"):
+    with pytest.raises(TableError, match=r"brca\.csv: line 2 is not text in UTF-8"):
         data_set("tcga-brca", tmp_path / "brca")
     (tmp_path / "secom").mkdir()
     (tmp_path / "secom/secom.data").write_text("1 2\n3\n")

@@ -444,15 +444,14 @@ WRONG_FILES = [
     ("sites: {a: {url: a.csv, dialect: {encoding: undefined}}}", "encoding `undefined` is unknown"),
     ("sites: {a: {url: .}}", "the table of site a is a folder"),
     ("sites: &s {a: *s}", "a section contains itself"),
-    ('sites: {a: {url: a.csv, metadata: "m\\0.json"}}', "cannot read metadata file"),
     (
-        "sites: {a: {url: a.csv, timezone: '+23:99', tableSchema: {columns: [{name: x, datatype: "
-        "datetime}]}}}",
+        "sites: {a: {url: a.csv, timezone: '+23:99', tableSchema: {columns: "
+        + "[{name: x, datatype: datetime}]}}}",
         "timezone of site a: time zone `+23:99` is unknown",
     ),
     (
-        "sites: {a: {url: a.csv, tableSchema: {columns: [{name: q, virtual: true, default: abc, "
-        "unit: bar}]}}}",
+        "sites: {a: {url: a.csv, tableSchema: {columns: "
+        + "[{name: q, virtual: true, default: abc, unit: bar}]}}}",
         'column `q`.default of site a: "abc" is not a number',
     ),
     ("sites: {}", "describes no site"),
@@ -484,6 +483,9 @@ def test_a_wrong_sites_file_is_an_error_with_its_place(
 def test_an_unknown_site_and_a_missing_file_are_usage_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no site `b`"):
         read(tmp_path, "sites: {a: a.csv}", site="b", a="x\n1\n")
+    for name in ("m.json", "m\\0.json"):
+        with pytest.raises(UsageError, match="cannot read metadata file"):
+            read(tmp_path, f'sites: {{a: {{url: a.csv, metadata: "{name}"}}}}', a="x\n1\n")
     with pytest.raises(UsageError, match="cannot read sites file"):
         load_sites(tmp_path / "none.yaml")
 
