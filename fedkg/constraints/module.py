@@ -235,13 +235,14 @@ class ConstraintModule(nn.Module):
                 not above 0.
         """
         if unknown:
-            expected = f"x ({', '.join(self.plan.x.names)})" + (
+            columns = f"x ({', '.join(self.plan.x.names)})" + (
                 f" and y ({self.plan.y.output_names})" if len(self.plan.y) else ""
             )
             raise LayoutError(
                 f"unknown argument `{next(iter(unknown))}`",
-                expected=expected,
-                help="rules(x=batch, y=model)",
+                expected="x, y, keys, previous, sample_weight, semantics, temperature, form or "
+                "sharpness",
+                help=f"rules(x=batch, y=model), with {columns}",
             )
         alone = keys is None and previous is None and isinstance(sample_weight, Tensor | None)
         if (

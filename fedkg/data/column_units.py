@@ -19,7 +19,10 @@ def unit_conversion(given: str, wanted: str, *, where: str) -> Conversion:
         return between(source, target)
     except ValueError as error:
         raise JobError(
-            f"{where}: {error}", expected=f"a unit like {wanted or '1'}", received=given
+            f"{where}: {error}",
+            expected=f"a unit that converts to {wanted or 'a plain number'}",
+            received=given or "a plain number",
+            help="state the unit of the values in the table",
         ) from error
 
 

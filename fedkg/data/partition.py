@@ -166,7 +166,7 @@ def by_column(
         raise JobError(
             f"data.site_column: column `{column}` names sites that the job does not have",
             expected=", ".join(sites),
-            received=", ".join(unknown[:8])
+            received=", ".join(f"`{cell}`" if cell else "an empty cell" for cell in unknown[:8])
             + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
             help="name them under `sites`, or use another `data.site_column`",
         )
@@ -222,12 +222,18 @@ def too_few_rows(
 ) -> JobError:
     """The error for a split with too few rows at a site; `how` describes the split."""
     small = int(np.argmin(counts))
-    rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"
+    rows = f"{counts[small] or 'no'} row{'s' * (counts[small] != 1)}"
+    advice = "use more rows or fewer sites"
+    if min_samples > 1:
+        advice += ", or lower data.min_samples"
+    if "alpha" in how:
+        advice += ", or raise data.alpha"
     return JobError(
         f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
-        expected=f"at least {min_samples} rows per site (data.min_samples)",
+        expected=f"at least {min_samples} row{'s' * (min_samples != 1)} per site "
+        "(data.min_samples)",
         received=_describe_fewest(sites, counts),
-        help="lower data.min_samples, name fewer sites, or raise data.alpha of a Dirichlet split",
+        help=advice,
     )
 
 

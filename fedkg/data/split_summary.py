@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,17 +114,27 @@ def load_split(path: str | Path) -> Split:
                 file["owner"].astype(np.int64),
                 int(file["draws"]),
             )
-    except (OSError, EOFError, KeyError, ValueError) as error:
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise JobError(
+            f"cannot read split {path}",
+            received=error.strerror or str(error),
+            help="correct the path; `save_split` writes such files",
+        ) from error
+    except (
+        *(OSError, EOFError, LookupError, ValueError, TypeError, RuntimeError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:  # TypeError: an array file (.npy)
         raise JobError(
             f"{path} does not contain a split",
             received=str(error),
             help="use a file that `save_split` has written",
         ) from error
-    if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
+    wrong = np.flatnonzero((owner < 0) | (owner >= len(sites)))
+    if wrong.size:
         raise JobError(
             f"{path} is damaged: a row belongs to a site that the file does not list",
             expected=f"0 .. {len(sites) - 1}",
-            received=str(int(owner.max())),
+            received=f"{owner[wrong[0]]} at row {wrong[0] + 1}",
             help="save the split again",
         )
     return Split(sites=sites, owner=owner, draws=draws)

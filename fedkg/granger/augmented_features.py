@@ -140,7 +140,7 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         raise UsageError(
             "the sites have too few common training steps",
             expected=f"{LEAST} steps or more",
-            received=str(max(0, stop - start)),
+            received=f"{max(0, stop - start)} steps",
             help="use tables that cover the same period",
         )
     found: list[tuple[Record, Client, F64]] = []
@@ -172,7 +172,9 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         raise UsageError(
             "causal discovery needs at least two sites",
             expected="two or more sites with changing measurements",
-            received=str(len(found)),
+            received=f"{len(found)} of {len(records)} sites"
+            + (f"; the measurements of {', '.join(still)} never change" if still else ""),
+            help="name more sites, or columns with changing measurements",
         )
     most = max(len(client.transition) for _, client, _ in found)
     if most < states:

@@ -50,7 +50,7 @@ def centralised(
     if free < 1:
         raise UsageError(
             "too few steps for a VAR on all measurements",
-            expected=f"more than {lags * (width + 1) + width + 1} steps",
+            expected=f"more than {lags * (width + 1) + 1} steps",
             received=f"{steps} steps",
             help="use fewer lags, fewer measurements or more steps",
         )

@@ -71,11 +71,11 @@ class Cover:
                     "mechanism holds only there",
                     received=str(getattr(self, name)),
                 )
-        if min(self.measurement, self.response, self.augmentation, self.gradient) <= 0:
-            raise UsageError(
-                "the bounds of measurements, response, augmentation and gradients must be above 0",
-                received=str(self),
-            )
+        for name in ("measurement", "response", "augmentation", "gradient"):
+            if not getattr(self, name) > 0:
+                raise UsageError(
+                    f"the bound `{name}` must be above 0", received=str(getattr(self, name))
+                )
 
     @property
     def moved_filtered(self) -> float:

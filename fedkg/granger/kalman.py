@@ -51,7 +51,9 @@ class Client:
             if not np.isfinite(getattr(self, name)).all():
                 raise UsageError(
                     f"{self.name}: `{name}` has values that are not numbers",
-                    help="fill the gaps first: a filter cannot continue after an unknown value",
+                    help="fill the gaps first: a filter cannot continue after an unknown value"
+                    if name == "measurements"
+                    else f"correct the matrix `{name}`",
                 )
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
         if radius >= 1:
@@ -86,7 +88,7 @@ def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64
     try:
         spread = solve_discrete_are(transition.T, emission.T, process, noise)
         factor = cho_factor(emission @ spread @ emission.T + noise)
-    except LinAlgError as error:
+    except (LinAlgError, ValueError) as error:
         raise UsageError(
             "no steady Kalman gain exists for these matrices",
             received=str(error),

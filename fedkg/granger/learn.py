@@ -55,7 +55,9 @@ class Rates:
     def __post_init__(self) -> None:
         if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
             raise UsageError(
-                "rates must be at least 0, and the rate of the clients above 0", received=str(self)
+                "rates must be at least 0, and the rate of the clients above 0",
+                received=f"client {self.client:g}, server {self.server:g}, causes "
+                f"{self.causes:g}, ridge {self.ridge:g}",
             )
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
@@ -493,8 +495,8 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
         expected="rate times curvature of the loss below 2",
         received=f"{number:.3g} with {used}",
         help=(
-            advice
+            f"use {advice}"
             if rates.normalised is not None
-            else f"{advice}, or normalised steps, one sample at a time"
+            else f"use {advice}, or normalised steps, one sample at a time"
         ),
     )

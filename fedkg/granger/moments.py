@@ -141,9 +141,12 @@ def series_of(
     lengths = {len(client.measurements) for client in clients}
     if len(lengths) > 1 or min(lengths) < 3:
         raise UsageError(
-            "the recordings of all clients must have the same number of steps",
-            expected="one length of at least 3 steps",
-            received=", ".join(map(str, sorted(lengths))),
+            "the recordings of all clients must have the same number of steps, at least 3",
+            received=", ".join(
+                f"{client.name} {len(client.measurements)}" for client in clients[:8]
+            )
+            + (f" and {len(clients) - 8} more" if clients[8:] else ""),
+            help="cut the recordings to the steps that all of them have",
         )
     prior = np.ones((len(clients), len(clients)), dtype=np.bool_) if allowed is None else allowed
     if prior.shape != (len(clients), len(clients)):
@@ -173,14 +176,14 @@ def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int,
         raise UsageError(
             "`lags` must have one number for each client",
             expected=f"{clients} numbers, or one for all",
-            received=str(len(orders)),
+            received=f"{len(orders)} numbers",
         )
     for order in orders:
         if not 1 <= order < steps - 1:
             raise UsageError(
                 "the number of lags does not fit the length of the series",
                 expected=f"1 .. {steps - 2}, for series of {steps} steps",
-                received=str(order),
+                received=f"{order} lags",
                 help="use fewer lags, or a longer recording",
             )
     return orders

@@ -65,7 +65,7 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
         raise UsageError(
             f"too few steps to choose among {most} lags",
             expected=f"more than {most + most * total} steps",
-            received=str(len(series.states)),
+            received=f"{len(series.states)} steps",
             help="state `lags` as a number, or use more steps",
         )
     chosen = np.zeros(len(series.clients), dtype=np.int64)

@@ -47,7 +47,7 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
         broken = ~np.isfinite(client.values).all(0)
         if broken.any():
             raise UsageError(
-                f"{client.name}: column {client.columns[int(np.argmax(broken))]} has "
+                f"{client.name}: column `{client.columns[int(np.argmax(broken))]}` has "
                 "unknown values",
                 help="interpolate the gaps, or choose a period without gaps",
             )

@@ -48,7 +48,8 @@ def windowed(series: Series, *, window: int, stride: int, rates: Rates | None = 
         raise UsageError(
             "the window does not fit the series",
             expected=f"a window of {series.lags + 2} .. {len(series.states)} steps",
-            received=str(window),
+            received=f"{window} steps",
+            help="correct `window`" + (", or use a longer series" if window > 0 else ""),
         )
     chosen = Rates() if rates is None else rates
     parts = [cut(series, int(start), int(start) + window) for start in starts]
@@ -76,7 +77,7 @@ def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
             "segments are too short to be estimated",
             expected=f"at least {2 * (others.shape[1] + 1)} steps",
             received=str(least),
-            help="increase the least length of a segment",
+            help="increase `least`, the shortest length of a segment",
         )
     price = label.shape[1] * (others.shape[1] + 1) * np.log(len(label))
     found: list[int] = []

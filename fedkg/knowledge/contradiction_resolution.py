@@ -165,6 +165,7 @@ def check_labels(labels: Tensor, knowledge: SampleKnowledge, *, shown: bool = Tr
             f"the label of row {row} is not one of the {count} classes",
             expected=f"0 .. {count - 1}",
             received=str(int(labels.flatten()[row])),
+            help="pass the position of each class, counted from 0",
         )
 
 
@@ -175,7 +176,7 @@ def _conversion_advice(labels: object, shape: torch.Size) -> str:
     if labels.shape == (*shape, 1):
         return "labels.squeeze(-1)" if labels.dtype == torch.int64 else "labels.squeeze(-1).long()"
     if labels.dim() == len(shape) + 1 and labels.shape[:-1] == shape:
-        return "of one column for each class, the largest: labels.argmax(-1)"
+        return "if there is one column for each class, pass the largest: labels.argmax(-1)"
     return (
         "labels.long()" if labels.shape == shape else "pass one label for each sample of the batch"
     )
@@ -199,7 +200,8 @@ def check_ruled_out(ruled: Tensor, labels: Tensor, knowledge: SampleKnowledge) -
             f"{ruled.numel()} labels; their loss is infinite"
         ),
         expected="labels that the range allows, or that are predicted with a trust above 0",
-        received=f"sample {', '.join(places)}{more} (the first has class {int(labels[ruled][0])})",
+        received=f"sample{'s' * (len(rows) > 1)} {', '.join(places)}{more} (the first has class "
+        f"{int(labels[ruled][0])})",
         help='correct the knowledge or the labels; or use loss(..., policy="drop"), which ignores '
         'them, or policy="repair", which allows them; '
         "fedkg.knowledge.contradiction_resolution.reconcile finds and counts them before training",
@@ -239,17 +241,16 @@ def _raise_contradictions(
     """Raise an error that lists the contradictions."""
     found = []
     for rows, text in (
-        (empty, "allow no class"),
-        (outside, "have a prediction outside of their range"),
+        (empty, "no class is allowed"),
+        (outside, "the predicted class is not allowed"),
+        (wrong, "the label is ruled out"),
     ):
-        if bool(rows.any()):
+        if count := int(rows.sum()):
+            first = int(rows.int().argmax())
+            label = "" if rows is not wrong or labels is None else f", class {int(labels[first])}"
             found.append(
-                f"{int(rows.sum())} samples {text} (the first is row {int(rows.int().argmax())})"
+                f"for {count} sample{'s' * (count > 1)}, {text} (the first is row {first}{label})"
             )
-    if bool(wrong.any()):
-        first = int(wrong.int().argmax())
-        label = "" if labels is None else f" with class {int(labels[first])}"
-        found.append(f"{int(wrong.sum())} labels are ruled out (the first is row {first}{label})")
     if found:
         owner = f" of client {client}" if client else ""
         raise KnowledgeError(

@@ -255,15 +255,19 @@ class Injected(nn.Module):
             raise LayoutError(
                 "`knowledge` belongs to another batch",
                 expected=f"{len(x)} rows",
-                received=f"{len(knowledge.allowed)}",
-                help="compute it for this batch: knowledge=model.knowledge(x)",
+                received=f"{len(knowledge.allowed)} rows",
+                help="compute the knowledge for this batch: knowledge=model.knowledge(x)",
             )
-        logits: Tensor = self.model(x)
-        if logits.shape != knowledge.allowed.shape:
+        logits = self.model(x)
+        if not isinstance(logits, Tensor) or logits.shape != knowledge.allowed.shape:
             raise LayoutError(
                 "the model must return one logit for each class",
-                expected=str(list(knowledge.allowed.shape)),
+                expected=f"a tensor of shape {list(knowledge.allowed.shape)}",
                 received=describe_value(logits),
+                help="wrap a model that returns several values: "
+                "fedkg.inject(lambda x: model(x)[0], ...)"
+                if isinstance(logits, tuple | list)
+                else "end the model with one output for each class of the knowledge",
             )
         return logits
 

@@ -25,7 +25,8 @@ def select(x: Tensor, features: Sequence[int]) -> Tensor:
     if wrong:
         raise LayoutError(
             f"the knowledge reads feature {wrong[0]}, which x does not have",
-            expected=f"0 .. {x.shape[-1] - 1}",
+            expected=f"positions from 0 to {x.shape[-1] - 1}",
+            help="correct the positions of the features",
         )
     return x[..., list(features)]
 

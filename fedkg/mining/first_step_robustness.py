@@ -117,7 +117,7 @@ def _value(
             raise KnowledgeError(
                 "a template for mining has a part that mining does not support",
                 expected="comparisons, `and`, `or`, `not`, `if`, and operators over time",
-                received=formula.kind,
+                received=f"a part of the kind `{formula.kind}`",
                 help="write the condition without members (`all of`, `at least 2 of`)",
             )
 

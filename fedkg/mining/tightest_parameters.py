@@ -467,8 +467,8 @@ class _Search:
         if parameter.span is None:
             raise self._error(
                 parameter,
-                "a declared span of the signal that it is compared with: `signal ... span LOW .. "
-                "HIGH`",
+                "a declared span of the signal that the parameter is compared with: `signal ... "
+                "span LOW .. HIGH`",
             )
         if self.pick.noisy:
             raise self._error(

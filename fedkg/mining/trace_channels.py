@@ -200,7 +200,8 @@ def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
         if place is None:
             raise LayoutError(
                 f"mining reads `{known.name}`, which is not in the layout",
-                expected=", ".join(layout.names),
+                received=f"a layout of {', '.join(layout.names) or 'no names'}",
+                help=f"add `{known.name}` to the traces and to layout=fedkg.columns([...])",
             )
         if view != 0:
             raise LayoutError(
@@ -234,8 +235,8 @@ def check_known(usable: Tensor, known: Tensor, name: str) -> None:
         raise HorizonError(
             f"`{name}` reads an earlier value or a number over time where every trace leaves it"
             " unknown",
-            expected="windows at steps where it is known: the mean over the last 6 steps is unknown"
-            " at the first 5 steps of a trace",
+            expected="windows at steps with a known value: the mean over the last 6 steps is "
+            "unknown at the first 5 steps of a trace",
             help="let the window begin later, `always [5, end] mean of x over last 6 <= ?high`;"
             " `ends clip` does not change this",
         )

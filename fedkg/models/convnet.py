@@ -22,6 +22,7 @@ from fedkg.models.layers import (
     broadcast_samples,
     convolve,
     dense,
+    require_positive,
     start_affine,
 )
 from fedkg.models.model_protocols import Params
@@ -77,12 +78,7 @@ class ConvNet:
     dropout: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        if min(*self.image, *self.hidden, self.outputs) < 1:
-            raise JobError(
-                "a layer of the model has a width below 1",
-                expected="widths of at least 1",
-                received=str(self),
-            )
+        require_positive(self, "image", "hidden", "outputs")
         if not all(0.0 <= share < 1.0 for share in self.dropout):
             raise JobError(
                 "the model's dropout is out of range",

@@ -13,11 +13,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedkg.errors import JobError
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import Noise, fold, uniform
 
 INIT = 0x696E6974
 """The word under which models derive the random numbers of initial parameters from a seed."""
+
+
+def require_positive(model: object, *names: str) -> None:
+    """Raise JobError for the first of these attributes of a model that is, or has, a size below 1.
+
+    None, for a size that follows from others, is allowed.
+    """
+    for name in names:
+        value = getattr(model, name)
+        sizes = value if isinstance(value, tuple) else (1 if value is None else value,)
+        if min(sizes, default=1) < 1:
+            raise JobError(
+                f"`{name}` of the model has a size below 1",
+                expected="1 or more",
+                received=", ".join(map(str, sizes)),
+                help=f"correct `{name}`",
+            )
 
 
 def uniform_start(key: Tensor, shape: tuple[int, ...], bound: float, dtype: torch.dtype) -> Tensor:

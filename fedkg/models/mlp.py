@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.layers import INIT, dense, start_affine
+from fedkg.models.layers import INIT, dense, require_positive, start_affine
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleGradients
 from fedkg.models.random_streams import Noise, fold, root
 from fedkg.models.sample_gradients import AffineSampleGradients
@@ -68,12 +68,7 @@ class MLP:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        if min(self.widths) < 1:
-            raise JobError(
-                "a layer of the model has a width below 1",
-                expected="widths of at least 1",
-                received=str(self.widths),
-            )
+        require_positive(self, "inputs", "hidden", "outputs")
         if not 0.0 <= self.dropout < 1.0:
             raise JobError(
                 "the model's dropout is out of range",

@@ -176,8 +176,9 @@ def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str
         if not any(_begins(name, prefix) for name in names):
             raise JobError(
                 f"no parameter of the model has a name that begins with `{prefix}`",
-                expected=", ".join(names),
-                received=prefix,
+                expected=", ".join(names[:12])
+                + (f" or one of {len(names) - 12} more" if names[12:] else ""),
+                help="correct the prefix, which ends at a dot of a name or at its end",
             )
     return tuple(name for name in names if any(_begins(name, prefix) for prefix in prefixes))
 

@@ -22,7 +22,14 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.batched_products import affine, outer_sums
-from fedkg.models.layers import INIT, broadcast_samples, dense, start_affine, uniform_start
+from fedkg.models.layers import (
+    INIT,
+    broadcast_samples,
+    dense,
+    require_positive,
+    start_affine,
+    uniform_start,
+)
 from fedkg.models.model_protocols import Gradient, Params, SampleGradients
 from fedkg.models.random_streams import Noise, fold, root
 from fedkg.models.recurrent_cells import CELLS, CellTrace
@@ -83,23 +90,8 @@ class Recurrent:
             raise JobError(
                 "unknown recurrent cell", expected=" or ".join(CELLS), received=str(self.cell)
             )
-        if (
-            min(
-                self.features,
-                self.history,
-                self.horizon,
-                self.outputs,
-                self.hidden,
-                self.layers,
-                self.window or 1,
-            )
-            < 1
-        ):
-            raise JobError(
-                "a layer of the model has a width below 1",
-                expected="widths and lengths of at least 1",
-                received=str(self),
-            )
+        sizes = ("features", "history", "horizon", "outputs", "hidden", "layers", "window")
+        require_positive(self, *sizes)
         if self.window is not None and self.window + self.horizon - 1 > self.history:
             raise JobError(
                 "the history is too short for the model's windows",

@@ -20,7 +20,15 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.graph_convolution import KnowledgeGraph, convolve_nodes, start_convolutions
-from fedkg.models.layers import INIT, broadcast_samples, dense, normalise, start_affine, start_norm
+from fedkg.models.layers import (
+    INIT,
+    broadcast_samples,
+    dense,
+    normalise,
+    require_positive,
+    start_affine,
+    start_norm,
+)
 from fedkg.models.model_protocols import Params
 from fedkg.models.random_streams import Noise, fold, root
 
@@ -77,12 +85,7 @@ class TabNet:
     convolutions: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.inputs, self.outputs, self.steps, self.width, self.convolutions) < 1:
-            raise JobError(
-                "a layer of the model has a width below 1",
-                expected="widths and numbers of at least 1",
-                received=str(self),
-            )
+        require_positive(self, "inputs", "outputs", "steps", "width", "convolutions")
         if self.relaxation < 1.0:
             raise JobError(
                 "the relaxation of TabNet must be at least 1", received=str(self.relaxation)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from typing_extensions import override
 
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 from fedkg.models.layers import broadcast_samples
 from fedkg.models.model_protocols import Params, match_parameters
 from fedkg.models.random_streams import Noise, fold, keep_mask
@@ -155,7 +155,16 @@ class TorchModule:
     def _built(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            module = self.build()
+            try:
+                module = self.build()
+            except FedkgError:
+                raise
+            except Exception as error:  # whatever the user's function raises
+                raise JobError(
+                    "`build` of the model raises an error",
+                    received=_first_line(error),
+                    help="correct the function or class, or the options of the model",
+                ) from error
         if not isinstance(module, nn.Module):
             raise JobError(
                 "`build` of the model does not return a module",
@@ -176,12 +185,13 @@ def load_torch_module(
     place, _, name = path.partition(":")
     try:
         made = getattr(importlib.import_module(place), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the user's file raises when Python imports it
         raise JobError(
-            f"the model cannot be imported: {error}",
+            f"the model {path} cannot be imported",
             expected="package.file:Name",
-            received=path,
-            help="install the package, or correct the name after the colon",
+            received=_first_line(error),
+            help="install the package, correct the name after the colon, or correct the file until "
+            "Python imports it",
         ) from error
     return TorchModule(build=partial(made, **options), sample=sample, head=head)
 
@@ -330,6 +340,12 @@ def _move_buffers(module: nn.Module, like: Tensor) -> None:
                 setattr(layer, name, wanted)
 
 
+def _first_line(error: Exception) -> str:
+    """The type of a user's error and the first line of its message."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
     """Raise JobError if the module, in training, returns, draws or changes something that it must
     not.
@@ -341,12 +357,13 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
         state = torch.get_rng_state()
         try:
             answer, _ = _called(module, params, torch.zeros((), dtype=torch.int64), x)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        except FedkgError:
+            raise
+        except Exception as error:  # whatever the user's module raises
             raise JobError(
-                f"the module cannot read a batch: {error}",
-                received=f"inputs {list(x.shape)}",
-                help="fedkg calls the module with a batch of two samples of this shape; "
-                "correct the module, or the data",
+                f"the module cannot read a batch of two samples, {list(x.shape)}",
+                received=_first_line(error),
+                help="correct the module for inputs of this shape, or the features of the data",
             ) from error
         drawn = not torch.equal(state, torch.get_rng_state())
     if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[0] != 2:
@@ -355,6 +372,7 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
             "the module does not return one row of outputs for each sample",
             expected="shape [2, outputs] for two samples",
             received=shape,
+            help="return one tensor from `forward`, such as outputs.flatten(1)",
         )
     for name, value in module.named_buffers():
         if not torch.equal(before[name], value):

@@ -21,6 +21,7 @@ from fedkg.models.layers import (
     broadcast_samples,
     dense_along,
     normalise,
+    require_positive,
     start_affine,
     start_norm,
     uniform_start,
@@ -75,23 +76,8 @@ class Transformer:
     position_dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        numbers = (
-            self.features,
-            self.history,
-            self.horizon,
-            self.outputs,
-            self.width,
-            self.encoders,
-            self.decoders,
-            self.heads,
-            self.feed,
-        )
-        if min(numbers) < 1:
-            raise JobError(
-                "a layer of the model has a width below 1",
-                expected="widths and lengths of at least 1",
-                received=str(self),
-            )
+        lengths = ("features", "history", "horizon", "outputs")
+        require_positive(self, *lengths, "width", "encoders", "decoders", "heads", "feed")
         if self.width % 2 or self.width % self.heads:
             raise JobError(
                 "the Transformer's width must be even and a multiple of its heads",

@@ -33,10 +33,15 @@ class Box(ProjectionSet):
 
     @override
     def __post_init__(self) -> None:
-        if bool((torch.as_tensor(self.low) > torch.as_tensor(self.high)).any()):
+        low, high = torch.as_tensor(self.low), torch.as_tensor(self.high)
+        if bool((low > high).any()):
+            low, high = torch.broadcast_tensors(low, high)  # type: ignore[no-untyped-call]  # torch's
+            place = tuple((low > high).nonzero()[0].tolist())
+            entry = f" at entry {', '.join(map(str, place))}" if place else ""
             raise SetError(
                 "no point lies in the box: a lower bound is above its upper bound",
                 expected="low <= high in each entry",
+                received=f"low {float(low[place]):g} and high {float(high[place]):g}{entry}",
             )
 
     @override

@@ -41,7 +41,9 @@ class Product(ProjectionSet):
                 raise SetError(
                     "the parts of a product must be pairs of a set and its number of entries",
                     expected="(set, n)",
-                    received=describe_value(part),
+                    received=f"({', '.join(map(describe_value, part))})"
+                    if isinstance(part, tuple | list)
+                    else describe_value(part),
                     help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
                 )
 
@@ -115,10 +117,10 @@ class Intersection(ProjectionSet):
                 return polytope.project(point)
             except SetError as error:
                 raise SetError(
-                    "the alternating projections do not converge",
+                    f"no nearest point in the intersection of the sets: {error.message}",
                     expected="sets with a common point",
                     received=error.received,
-                    help="check that some point lies in all sets",
+                    help="check that some point lies in all sets, and compute in float64",
                 ) from error
         nearest, corrections = point, [torch.zeros_like(point) for _ in self.parts]
         eps = max(self.tolerance, 8 * torch.finfo(point.dtype).eps)
@@ -137,8 +139,8 @@ class Intersection(ProjectionSet):
             raise SetError(
                 "the alternating projections do not converge",
                 expected="sets with a common point",
-                received=f"the sets are {float(missed.max()):.3g} apart",
-                help="check that some point lies in all sets",
+                received=f"the last point misses a set by {float(missed.max()):.3g}",
+                help="check that some point lies in all sets, or increase `rounds`",
             )
         return nearest
 

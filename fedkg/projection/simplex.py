@@ -68,7 +68,9 @@ class CappedSimplex(ProjectionSet):
         if bool((cap < 0).any()) or bool((total < 0).any()):
             raise SetError(
                 "caps and totals of a simplex must be at least 0",
-                help="correct the negative numbers",
+                received=f"a cap of {float(cap.min()):g}"
+                if bool((cap < 0).any())
+                else f"a total of {float(total.min()):g}",
             )
         if cap.ndim and cap.shape[-1] > 1:
             _require_reachable(cap.sum(-1), total)

@@ -313,7 +313,7 @@ def find_zone(name: str) -> tzinfo:
     if name in ("Z", "UTC"):
         return UTC
     found = OFFSET.fullmatch(name)
-    if found is not None and int(found[2]) < 24:
+    if found is not None and int(found[2]) < 24 and int(found[3] or 0) < 60:
         offset = _parse_offset(name)
         assert offset is not None
         return timezone(offset)

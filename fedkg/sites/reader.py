@@ -163,10 +163,10 @@ def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
         if one.list_place and one.target in wanted:
             first = next((text for text in read.table.texts(one.target) if text), "")
             raise TableError(
-                f"{one.list_place}: a cell of column `{one.header}` in {read.table.name} contains "
-                "a list, and rules and models read one value",
+                f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} "
+                "are lists, and rules and models read one value",
                 expected="a column with one value in each cell",
-                received=f'"{_shorten(first)}"',
+                received=f'"{_shorten(first)}"' if first else "",
                 help="write a column for each value of the list; or remove `separator` if each "
                 "cell is one value",
             )
@@ -248,9 +248,11 @@ def _read_file(
 ) -> tuple[Table, list[ColumnReading]]:
     if not os.path.isfile(url):  # noqa: PTH113, it rejects overlong paths without an error
         raise TableError(
-            f"{sites.path}: the table of site {site} does not exist",
+            f"{sites.path}: the table of site {site} "
+            + ("is a folder" if Path(url).is_dir() else "does not exist"),
+            expected="the path of a file",
             received=url,
-            help="paths are relative to the sites file",
+            help="correct `url` of the site; paths are relative to the sites file",
         )
     dialect = section.dialect.dialect()
     raw = read_table(url, sheet=section.sheet, dialect=dialect)
@@ -327,10 +329,10 @@ def _map_columns(source: _Source) -> tuple[Table, list[ColumnReading]]:
             continue
         if header in headers:
             raise TableError(
-                f"{raw.name}{_format_header_row(raw)}: two columns are read as `{header}`: this "
-                f"one, and `{targets[header].key}`, as {source.sites.path} says",
-                help=f"to leave this one out, add to the columns of the site: {{titles: {header}, "
-                "suppressOutput: true}",
+                f"{raw.name}{_format_header_row(raw)}: two columns are read as `{header}`: the "
+                f"one with this header, and `{targets[header].key}` of {source.sites.path}",
+                help="to leave out the column with this header, add to the columns of the site: "
+                f"{{titles: '{header}', suppressOutput: true}}",
             )
         implied = Column(name=header)
         wanted = _find_implied(source, header, targets)
@@ -390,8 +392,9 @@ def _claim_position(
     if position >= len(raw.headers):
         raise TableError(
             f"{raw.name}: no column {position + 1}, which `{column.key}` describes",
-            received=f"{len(raw.headers)} columns",
-            help=f"correct `columns` of site {source.site} in {source.sites.path}",
+            received=f"{len(raw.headers)} column{'s' * (len(raw.headers) != 1)} and no header row",
+            help=f"correct `columns` of site {source.site} in {source.sites.path}: without a "
+            "header row they describe the columns of the file in their order",
         )
     if position in used:
         raise TableError(
@@ -405,8 +408,13 @@ def _claim_position(
         raise TableError(
             f"{raw.name}{_format_header_row(raw)}: column `{header}` occurs more than once",
             expected=f"one column for `{column.key}` of site {source.site}",
-            received=", ".join(f"`{one}`" for one in raw.headers if one.startswith(header)),
-            help="give each column a unique header, or describe the columns by another header row",
+            received=", ".join(
+                f"`{one}`"
+                for one in raw.headers
+                if one == header or re.fullmatch(re.escape(header) + r" \(\d+\)", one)
+            ),
+            help="give each column a unique header; if several rows form the header, state their "
+            "number as `headerRowCount` in `dialect`",
         )
 
 
@@ -441,7 +449,7 @@ def _find_position(source: _Source, column: Column) -> int | None:
     error = raw.missing(titles[0], needed=f"{source.place(column)} describes", declare_unit=False)
     raise TableError(
         error.message,
-        expected=f"one of the titles {', '.join(f'`{title}`' for title in titles)}"
+        expected=f"one of the headers {', '.join(f'`{title}`' for title in titles)}"
         if len(titles) > 1
         else "",
         received=error.received,
@@ -609,9 +617,13 @@ class _ColumnCells:
         """The cells as float64 [N]; NaN for missing values. Raises TableError."""
         if marks is None:
             if self.typed is None:
-                table = self.source.table
-                own = replace(table, headers=(self.header,), cells=(Cells(texts=(*self.texts,)),))
-                return own.numbers(self.header)
+                own = self._as_table()
+                try:
+                    return own.numbers(own.headers[0])
+                except TableError:
+                    if self.header:
+                        raise
+                    raise self.wrong_cell([0], "is not a number", "a number") from None
             cells = Cells(texts=(*self.texts,), values=self.typed)
             own = replace(self.source.table, headers=(self.header,), cells=(cells,))
             return own.numbers(self.header)
@@ -632,6 +644,12 @@ class _ColumnCells:
             raise self.wrong_cell(wrong, "is not a number in the stated format", marks.describe())
         return values
 
+    def _as_table(self) -> Table:
+        """A table of this column alone; a virtual column has its key as header."""
+        header = self.header or self.column.key
+        cells = (Cells(texts=(*self.texts,)),)
+        return replace(self.source.table, headers=(header,), cells=cells)
+
     def truths(self) -> Cells:
         """The cells as 1 and 0, or as `true` and `false` if the rules compare texts."""
         stated = self.column.datatype.format if self.column.datatype is not None else None
@@ -648,9 +666,12 @@ class _ColumnCells:
                 raise TableError(
                     f"{self.source.place(self.column, 'datatype')}: the rules compare "
                     f"`{wanted.source}` with words, not with true and false",
-                    expected=", ".join(f"`{word}`" for word in wanted.vocabulary[:8]),
+                    expected=", ".join(
+                        f"`{word}`" for word in wanted.vocabulary[:8] or (wanted.category,)
+                    ),
                     received="boolean",
-                    help="use `values: {AUF: open, ZU: closed}` to translate the words",
+                    help="remove `datatype`, and translate the words of the file, for example "
+                    "`values: {AUF: open, ZU: closed}`",
                 )
 
         def one(text: str) -> bool | None:
@@ -666,7 +687,7 @@ class _ColumnCells:
             expected = " or ".join(f"`{word}`" for word in str(stated).split("|"))
             raise self.wrong_cell(
                 wrong,
-                "is neither of the two words",
+                "is neither of the two words of the format" if words else "is neither yes nor no",
                 expected if words else "true or false, yes or no, 1 or 0, ...",
             )
         if wanted is not None and wanted.type in ("category", "score"):
@@ -686,19 +707,25 @@ class _ColumnCells:
             try:
                 zone = find_zone(zone_name)
             except PatternError as error:
+                place = (
+                    self.source.place(self.column, "timezone")
+                    if self.column.timezone is not None
+                    else f"{self.source.sites.path}: timezone of site {self.source.site}"
+                )
                 raise TableError(
-                    f"{self.source.place(self.column, 'timezone')}: {error}", received=zone_name
+                    f"{place}: {error}",
+                    help="correct `timezone`, or remove it if the times have no zone",
                 ) from error
         if not isinstance(stated, str):
-            table = self.source.table
-            own = replace(table, headers=(self.header,), cells=(Cells(texts=(*self.texts,)),))
-            if self.typed is not None and own.is_numeric(self.header):
+            own = self._as_table()
+            [header] = own.headers
+            if self.typed is not None and own.is_numeric(header):
                 return Cells(texts=None, values=self.typed)
-            if own.is_numeric(self.header):
+            if own.is_numeric(header):
                 return Cells(texts=(*self.texts,))
             if zone is None and not any("/" in text for text in self.texts):
                 return Cells(texts=(*self.texts,))
-            moments, _ = own.times(self.header)
+            moments, _ = own.times(header)
             parsed: list[tuple[datetime, timedelta | None] | None] = [
                 None if moment is None else (moment, zone_of(text))
                 for moment, text in zip(moments, self.texts, strict=True)
@@ -708,7 +735,9 @@ class _ColumnCells:
                 date_pattern(stated)
             except PatternError as error:
                 raise TableError(
-                    f"{self.source.place(self.column, 'datatype.format')}: {error}", received=stated
+                    f"{self.source.place(self.column, 'datatype.format')}: {error}",
+                    received=stated,
+                    help="docs/reference/sites-file.md describes date patterns",
                 ) from error
             parsed = [None if is_unknown(text) else parse_date(text, stated) for text in self.texts]
             if not self.source.table.found.encoding:  # times of a workbook have no format
@@ -744,6 +773,10 @@ class _ColumnCells:
                 moment = _subtract_offset(one[0], one[1])
             elif zone is not None:
                 moment = to_utc(one[0], zone, before)
+            if moment is None and (one[1] is not None or one[0].year in (1, 9999)):
+                raise self.wrong_cell(
+                    [i], "is outside of the years 1 to 9999 in UTC", "a time of these years in UTC"
+                )
             if moment is None:
                 raise self.wrong_cell(
                     [i],
@@ -768,7 +801,7 @@ class _ColumnCells:
             )
         table = self.source.table
         row = _row_number(table, rows[0])
-        more = f", and {len(rows) - 1:,} more such cells" if len(rows) > 1 else ""
+        more = f", and {_count_more(len(rows), 'cell')}" if len(rows) > 1 else ""
         return TableError(
             f'{table.name}: row {row}, column `{self.header}`: "{_shorten(self.texts[rows[0]])}" '
             f"{what}",
@@ -798,6 +831,11 @@ def _subtract_offset(moment: datetime, offset: timedelta) -> datetime | None:
         return None
 
 
+def _count_more(number: int, noun: str) -> str:
+    """``3 more such cells``: all of this number but the first, which a message shows."""
+    return f"{number - 1:,} more such {noun}{'s' * (number > 2)}"
+
+
 def _shorten(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -814,9 +852,10 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
         return None
     if (decimal or ".") == group:
         raise TableError(
-            f"{view.source.place(view.column, 'datatype')}: the decimal mark and "
-            f"`groupChar` are the same character, `{group}`",
-            help="state `decimalChar`, or another `groupChar`",
+            f"{view.source.place(view.column, 'datatype')}: the decimal mark"
+            f"{'' if decimal else ' (`.` if `decimalChar` is not stated)'} and `groupChar` are "
+            f"the same character, `{group}`",
+            help="state another `decimalChar` or `groupChar`",
         )
     if pattern and group is None and decimal != ",":
         group = ","  # the default of the vocabulary
@@ -826,7 +865,9 @@ def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
             number_pattern(form)
         except PatternError as error:
             raise TableError(
-                f"{view.source.place(view.column, 'datatype.format')}: {error}", received=pattern
+                f"{view.source.place(view.column, 'datatype.format')}: {error}",
+                received=pattern,
+                help="docs/reference/sites-file.md describes number patterns",
             ) from error
     return form
 
@@ -873,7 +914,8 @@ def _find_conversion(view: _ColumnCells, target: str) -> tuple[Conversion, tuple
     except ValueError as error:
         raise TableError(
             f"{view.source.place(column, 'unit')}: {origin} does not convert to the unit that the "
-            f"rules or other sites state, for column `{view.header}` of {view.source.table.name}",
+            f"rules or other sites state, for column `{view.header or column.key}` of "
+            f"{view.source.table.name}",
             expected=f"a unit that converts to {goal_text or 'a plain number'}",
             received=given.text or "a plain number",
             help="state the unit of the values in the file as `unit`",
@@ -890,8 +932,7 @@ def _parse_unit(view: _ColumnCells, text: str) -> Unit:
         raise TableError(
             f"{view.source.place(view.column, 'unit')}: unit `{text}` {found.reason}",
             expected="a unit as in rule files, for column "
-            f"`{view.header}` of {view.source.table.name}",
-            received=text,
+            f"`{view.header or view.column.key}` of {view.source.table.name}",
             help=found.advice or "docs/reference/units.md lists units",
         )
     return found
@@ -972,18 +1013,19 @@ def _check_foreign_key(
     shown = {one.target: one.header for one in read.columns if one.header}
     several = rows_of.get(cells[row])
     if several:
-        found = " and ".join(str(_row_number(other, at)) for at in several[:MAX_PAIRS])
+        found = " and ".join(str(_row_number(other, at)) for at in several[:2])
         what = f"is in rows {found} of {other.name}"
     else:
         what = f"is not in {_format_headers(partners)} of {other.name}"
-    more = f", and {len(wrong) - 1:,} more such rows" if wrong[1:] else ""
+    more = f", and {_count_more(len(wrong), 'row')}" if wrong[1:] else ""
     known = [" ".join(values) for values in list(rows_of)[:MAX_PAIRS]]
+    has = ", ".join(f"`{_shorten(one)}`" for one in known) + ", ..." * (len(rows_of) > MAX_PAIRS)
     raise TableError(
         f"{table.file_of(row)}: row {_row_number(table, row)}, "
         f"{_format_headers([shown.get(header, header) for header in headers])}: "
         f'"{_shorten(" ".join(cells[row]))}" {what}',
-        expected=f"one row of {other.name} with this value; it has "
-        + ", ".join(f"`{_shorten(one)}`" for one in known),
+        expected=f"one row of {other.name} with this value"
+        + ("" if several else f"; {other.name} has {has or 'no rows'}"),
         received=f'"{_shorten(" ".join(cells[row]))}"{more}',
         help=f"correct the cell or {other.name}, list the word under `null`, or remove {place}",
     )
@@ -997,9 +1039,11 @@ def _read_lookup(sites: SitesFile, resource: str, place: str) -> Table:
             return _read_file(sites, name, section, None, resource)[0]
     if not path.is_file():
         raise TableError(
-            f"{place}: the table does not exist",
+            f"{place}: the table of `reference` "
+            + ("is a folder" if path.is_dir() else "does not exist"),
+            expected="the path of a file",
             received=resource,
-            help="paths are relative to the sites file",
+            help="correct `resource`; paths are relative to the sites file",
         )
     return read_table(resource)
 

@@ -384,10 +384,12 @@ class ForeignKey(_Part):
     @model_validator(mode="after")
     def _in_pairs(self) -> ForeignKey:
         own, other = len(self.column_reference), len(self.reference.column_reference)
-        if not own or own != other:
+        if not own:
+            raise ValueError("a foreign key needs at least one column in `columnReference`")
+        if own != other:
             raise ValueError(
-                f"a foreign key has {own} columns and refers to {other} columns; write "
-                "the same number in both lists"
+                f"`columnReference` has {own} column{'s' * (own > 1)}, and that of `reference` has "
+                f"{other}; write the same number in both lists"
             )
         return self
 
@@ -528,15 +530,13 @@ class Site(_Part):
     @classmethod
     def _inline(cls, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError(
-                "names another file, which fedkg does not read; write the section itself here"
-            )
+            raise ValueError("must be a section with fields: fedkg reads no other file for it")
         return value
 
     @model_validator(mode="after")
     def _has_files(self) -> Site:
         if not self.url:
-            raise ValueError("`url` is missing: the path of the site's table")
+            raise ValueError("`url` is missing, the path of the site's table")
         return self
 
 

@@ -84,8 +84,8 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
             f"{name} describes no site",
             expected="`sites:` with a section for each site, or a CSVW metadata file with `url` "
             "or `tables`",
-            received=", ".join(f"`{key}`" for key in list(document)[:8]) or "an empty file",
-            help="sites: {north: {url: north.csv}}",
+            received=_describe_no_sites(document),
+            help="write, for example, sites: {north: {url: north.csv}}",
         )
     unknown = [
         key
@@ -97,7 +97,7 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
         raise TableError(
             f"{name}: unknown field `{unknown[0]}`{_format_line((str(unknown[0]),), lines)}",
             expected=", ".join(f"`{key}`" for key in ("sites", *COMMON)),
-            help=f"did you mean `{near}`?" if near else "",
+            help=f"did you mean `{near}`?" if near else FIELDS_HELP,
         )
     common = {key: document[key] for key in COMMON if key in document}
     found: dict[str, Site] = {}
@@ -106,12 +106,34 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
             r"[A-Za-z0-9][A-Za-z0-9_./() -]{0,63}", site
         ):
             raise TableError(
-                f"{name}: `{site}` cannot be the name of a site",
-                expected="letters, digits and _ . / ( ) - with a letter or digit first",
-                help='rename the site; if the name is a number, put it in quotes: "1"',
+                f"{name}: `{site}` cannot be the name of a site"
+                f"{_format_line(('sites', str(site)), lines)}",
+                expected="at most 64 characters: letters from a to z, digits, blanks and "
+                "_ . / ( ) -, with a letter or digit first",
+                help="rename the site; put a name that is a number, or a word such as on or yes, "
+                'in quotes: "1"',
             )
         found[site] = _load_site(section, common, base, name, ("sites", site), lines)
     return _make_sites_file(name, found, lines)
+
+
+def _describe_no_sites(document: Document) -> str:
+    """What a file has instead of sections of sites, for messages."""
+    if "sites" in document:
+        sites = document["sites"]
+        return f"`sites` with {_json_type(sites) if sites else 'nothing in it'}"
+    return ", ".join(f"`{key}`" for key in list(document)[:8]) or "an empty file"
+
+
+def _json_type(value: object) -> str:
+    names = {
+        dict: "fields",
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return names.get(type(value), "a number")
 
 
 def _make_sites_file(
@@ -120,8 +142,8 @@ def _make_sites_file(
     sites = {key: site for key, site in tables.items() if not site.suppress_output}
     if not sites:
         raise TableError(
-            f"{name}: no table is a site",
-            help="remove `suppressOutput: true` from the table of a site",
+            f"{name}: no table is a site, because all have `suppressOutput: true`",
+            help="remove `suppressOutput: true` from at least one table",
         )
     lookups = {key: site for key, site in tables.items() if site.suppress_output}
     return SitesFile(path=name, sites=sites, lookups=lookups, lines=dict(lines))
@@ -144,16 +166,22 @@ def _is_annotation(key: object) -> bool:
 
 
 def _read_document(
-    path: Path, text: str | None = None
+    path: Path, text: str | None = None, *, named_by: str = ""
 ) -> tuple[Document, dict[tuple[str, ...], int]]:
-    """The document and the lines of its fields (of a JSON file none). Raises as `load_sites`."""
+    """The document and the lines of its fields (of a JSON file none). Raises as `load_sites`.
+
+    Args:
+        named_by: the sites file that names this one as metadata; "" for a sites file.
+    """
     try:
         body = read_file(path, name="job") if text is None else text.encode("utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
-            f"cannot read sites file {path}",
-            received=error.strerror or str(error),
-            help="paths are relative to the current folder",
+            f"cannot read metadata file {path} of {named_by}"
+            if named_by
+            else f"cannot read sites file {path}",
+            received=getattr(error, "strerror", None) or str(error),
+            help=f"paths are relative to {named_by or 'the current folder'}",
         ) from error
     if path.suffix.lower() == ".json":
         try:
@@ -162,24 +190,28 @@ def _read_document(
             raise TableError(
                 f"{path} is not JSON",
                 received=str(error),
-                help="correct the file, or write a YAML sites file with the ending .yaml",
+                help="correct the file"
+                + ("" if named_by else ", or write a YAML sites file with the ending .yaml"),
             ) from error
         if not isinstance(document, dict):
             raise TableError(
-                f"{path} is not a sites file",
-                expected="a JSON object with the fields of a sites file or of CSVW metadata",
-                received=type(document).__name__,
+                f"{path} is not a {'metadata' if named_by else 'sites'} file",
+                expected="a JSON object with the fields of "
+                + ("" if named_by else "a sites file or of ")
+                + "CSVW metadata",
+                received=_json_type(document),
+                help=FIELDS_HELP,
             )
-        _require_text(document, str(path))
+        _require_plain(document, str(path))
         return document, {}
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path} is not UTF-8 text",
-            expected="a YAML sites file in UTF-8",
+            expected=f"a {'metadata' if named_by else 'YAML sites'} file in UTF-8",
             received=f"the byte 0x{error.object[error.start]:02X} at position {error.start}",
-            help="save it as UTF-8",
+            help="save the file as UTF-8",
         ) from error
     document = parse_yaml(
         text,
@@ -188,8 +220,20 @@ def _read_document(
         fields="`sites:`, `dialect:`, `tableSchema:`",
         error_class=TableError,
     )
-    _require_text(document, str(path))
+    _require_plain(document, str(path))
     return _name_null_keys(document), field_lines(text)
+
+
+def _require_plain(document: Document, name: str) -> None:
+    """Raise TableError for sections that contain themselves (YAML aliases) and for broken texts."""
+    try:
+        _require_text(document, name)
+    except RecursionError as error:
+        raise TableError(
+            f"{name}: a section contains itself, or is nested too deeply",
+            help="write the section out in place of its alias (`*name`), and check for unclosed "
+            "brackets",
+        ) from error
 
 
 def _require_text(value: Any, name: str) -> None:  # YAML or JSON
@@ -239,8 +283,9 @@ def _load_csvw(
         site = re.sub(r"[^A-Za-z0-9_./() -]", "_", stem) or f"table {number + 1}"
         if site in sites:
             raise TableError(
-                f"{name}: two tables have the name `{site}`",
-                help="write a sites file with `metadata` for each site",
+                f"{name}: two tables have the name `{site}`, which fedkg takes from their files",
+                help="rename a file, or write a sites file that names each site and refers to "
+                f"{name} as `metadata`",
             )
         sites[site] = _load_site(table, common, base, name, place, lines, csvw=True)
     return _make_sites_file(name, sites, lines)
@@ -268,12 +313,13 @@ def _load_site(
     common = _add_lines(common, (), lines)
     merged = dict(section)
     if not csvw and isinstance(section.get("metadata"), str):
-        merged = _merge(merged, _load_metadata(base / section["metadata"], section, base))
+        path = base / section["metadata"]
+        merged = _merge(merged, _load_metadata(path, section, base, name, place[-1]))
         if "null" not in section and "null" in common:
             merged["null"] = [*_list_texts(common["null"]), *_list_texts(merged.get("null"))]
     merged = _merge(merged, common)
     if csvw and isinstance(merged.get("tableSchema"), str):
-        merged["tableSchema"], _ = _read_document(base / merged["tableSchema"])
+        merged["tableSchema"], _ = _read_document(base / merged["tableSchema"], named_by=name)
     try:
         site = Site.model_validate(merged, context={"csvw": csvw})
     except ValidationError as error:
@@ -370,14 +416,23 @@ def _merge_columns(own: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
     ]
 
 
-def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The parts of a CSVW metadata file that describe the table of a site. `Any`: JSON."""
-    document, _ = _read_document(path)
+def _load_metadata(
+    path: Path, section: Mapping[str, Any], base: Path, name: str, site: str
+) -> dict[str, Any]:  # Any: JSON
+    """The parts of a CSVW metadata file that describe the table of a site.
+
+    Args:
+        name: the sites file.
+
+    Raises UsageError, TableError.
+    """
+    document, _ = _read_document(path, named_by=name)
     tables = document.get("tables", [document])
     if not isinstance(tables, list):
         tables = []
     tables = [table for table in tables if isinstance(table, dict)]
-    urls = {(base / url).resolve() for url in _list_texts(section.get("url"))}
+    stated = _list_texts(section.get("url"))
+    urls = {(base / url).resolve() for url in stated}
     named = [
         table
         for table in tables
@@ -386,10 +441,12 @@ def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[s
     chosen = named[0] if named else tables[0] if len(tables) == 1 else None
     if chosen is None:
         raise TableError(
-            f"{path} describes no table of this site",
-            expected=", ".join(map(str, urls)) or "one table",
-            received=", ".join(str(table.get("url")) for table in tables[:8]) or "no table",
-            help="correct the `url` of the site, or of a table in the metadata file",
+            f"{path} describes no table of site {site}"
+            if stated or not tables
+            else f"{path} describes several tables, and site {site} has no `url` that selects one",
+            expected=", ".join(stated) or "one table",
+            received=", ".join(f"`url` {table.get('url')}" for table in tables[:8]) or "no table",
+            help=f"correct or add the `url` of the site in {name}, or of a table in {path}",
         )
     found: dict[str, Any] = {}
     for source in (document, chosen):
@@ -397,8 +454,13 @@ def _load_metadata(path: Path, section: Mapping[str, Any], base: Path) -> dict[s
             if key in source:
                 found[key] = source[key]
     if isinstance(found.get("tableSchema"), str):
-        found["tableSchema"], _ = _read_document(path.parent / found["tableSchema"])
-    lenient = Site.model_validate({"url": "x", **found}, context={"csvw": True})
+        found["tableSchema"], _ = _read_document(
+            path.parent / found["tableSchema"], named_by=str(path)
+        )
+    try:
+        lenient = Site.model_validate({"url": "x", **found}, context={"csvw": True})
+    except ValidationError as error:
+        raise _make_field_error(str(path), error.errors(), (), {}) from error
     plain = lenient.model_dump(by_alias=True, exclude_unset=True, mode="json")
     del plain["url"]
     for key in plain.get("tableSchema", {}).get("foreignKeys", []):
@@ -427,7 +489,7 @@ def _make_field_error(
     """One error for all wrong fields of a site."""
     problems: dict[str, None] = {}
     for error in errors:
-        path = (*place, *(str(part) for part in error["loc"] if part not in ("str", "Format")))
+        path = (*place, *(str(part) for part in error["loc"] if not _is_type(part)))
         text = _describe_problem(error)
         field = ".".join(path)
         problems[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
@@ -439,6 +501,11 @@ def _make_field_error(
     return TableError(
         f"{name}: {len(problems)} fields are wrong\n  " + "\n  ".join(shown), help=FIELDS_HELP
     )
+
+
+def _is_type(part: int | str) -> bool:
+    """Whether a part of the place of a problem is one of the types of a field, as pydantic adds."""
+    return str(part) in ("str", "float", "Format") or str(part).startswith(("tuple[", "dict["))
 
 
 def _describe_problem(error: ErrorDetails) -> str:
@@ -460,8 +527,18 @@ def _describe_problem(error: ErrorDetails) -> str:
             return "must be true or false"
         case "string_type" if isinstance(error["input"], bool):
             return "must be a text: put words such as on, off, yes and no in quotes"
+        case "string_type" if error["input"] is None:
+            return 'must be a text; write "" for an empty one'
+        case "string_type" if isinstance(error["input"], list | dict):
+            return "must be one text"
         case "string_type":
             return "must be a text: put it in quotes"
+        case "missing":
+            return "is missing"
+        case "tuple_type":
+            return "must be a list"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "must be a section with fields"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}"
 
 

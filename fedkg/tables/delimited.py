@@ -53,12 +53,12 @@ def require_known(encoding: str, name: str) -> None:
     """Raise TableError if a dialect states a text encoding that Python does not have."""
     try:
         "".encode(encoding)
-    except LookupError as error:
+    except (LookupError, ValueError) as error:  # ValueError: the codec `undefined`
         raise TableError(
             f"{name}: encoding `{encoding}` is unknown",
             expected="utf-8, utf-16, windows-1252, iso-8859-1, ...",
             received=encoding,
-            help="correct `encoding` in the dialect, or remove it: fedkg detects the encoding",
+            help="correct `dialect.encoding` in the sites file, or remove it",
         ) from error
 
 
@@ -76,8 +76,9 @@ def decode_as(body: bytes, encoding: str, name: str) -> tuple[str, str]:
         line = body[:start].count(b"\n") + 1
         raise TableError(
             f"{name}: line {line} is not text in `{encoding}`",
-            received=repr(body[start : start + 8])[1:],
-            help="correct `encoding` in the dialect, or remove it: fedkg detects the encoding",
+            received=f"the bytes {repr(body[start : start + 8])[1:]}",
+            help="correct `dialect.encoding` in the sites file, or remove it: fedkg detects the "
+            "encoding",
         ) from error
 
 
@@ -131,7 +132,7 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
         )
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
-        raise _empty(name)
+        raise _empty(name, [])
     separator = announced(text)
     skipped = 0
     if separator is not None:
@@ -143,9 +144,20 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
     return table_of_rows(grid.rows, grid.lines, name, found, dialect)[0]
 
 
-def _empty(name: str) -> TableError:
+def _empty(name: str, skipped: Sequence[str]) -> TableError:
+    """The error for a table without rows; `skipped` says what the dialect leaves out."""
+    if skipped:
+        return TableError(
+            f"{name}: no rows are left",
+            expected="a header row and rows of data",
+            received=", ".join(skipped),
+            help="check `skipRows` and `commentPrefix` in `dialect` of the sites file",
+        )
     return TableError(
-        f"{name} is empty", expected="a header row and rows of data", received="no text at all"
+        f"{name} is empty",
+        expected="a header row and rows of data",
+        received="no text at all",
+        help="export the table again, or name another file",
     )
 
 
@@ -165,17 +177,19 @@ def _grid(text: str, separator: str, name: str, skipped: int, quote: str = '"') 
                 require_within_limit("cells", cells, name, at_least=True)
     except csv.Error as error:
         raise TableError(
-            f"{name}: line {ends[-1] + 1 + skipped} cannot be read",
+            f"{name}: the row that begins in line {ends[-1] + 1 + skipped} cannot be read",
             received=str(error),
-            help="check for a quote that is not closed",
+            help="close the quote that opens in this row, or shorten the cell",
         ) from error
     lines = np.asarray(ends, dtype=np.int64)
     spans = np.diff(lines)
     if spans.size and int(spans.max()) > OPEN_QUOTE_LINES:
         line = int(lines[int(spans.argmax())]) + 1 + skipped
         raise TableError(
-            f"{name}: a cell that begins in line {line} never ends",
-            help="close the quote that opens there",
+            f"{name}: the row that begins in line {line} has no end",
+            expected=f"a quoted cell of at most {OPEN_QUOTE_LINES} lines",
+            received=f"a row of {int(spans.max())} lines",
+            help="close the quote that opens in this row",
         )
     return Grid(rows=rows, lines=lines[:-1] + 1 + skipped)
 
@@ -228,9 +242,11 @@ def table_of_rows(
     if dialect.header_rows is None:
         layout = find_layout(rows)
         if layout is None:
-            raise _empty(name)
+            raise _empty(name, stated)
         headers, duplicates = _headers(rows, layout)
     else:
+        if all(map(blank, rows)):
+            raise _empty(name, stated)
         layout, joined, parts = _stated_layout(rows, name, dialect.header_rows)
         headers, duplicates = unique_headers(joined) if joined else _headers(rows, layout)
     kept = [i for i in range(layout.first, layout.end) if not blank(rows[i])]
@@ -277,15 +293,18 @@ def _stated_layout(
 ) -> tuple[Layout, list[str], list[tuple[str, ...]]]:
     """The layout with this number of header rows, the joined headers, and their cells.
 
+    Args:
+        rows: at least one of them is not blank.
+
     Raises TableError if there are too few rows.
     """
-    top = next((i for i, row in enumerate(rows) if not blank(row)), None)
-    if top is None or len(rows) < top + header_rows:
+    top = next(i for i, row in enumerate(rows) if not blank(row))
+    if len(rows) < top + header_rows:
         raise TableError(
-            f"{name}: the header is missing",
+            f"{name}: the header is not complete",
             expected=f"{_count(header_rows, 'header row')} and rows of data",
-            received=f"{0 if top is None else len(rows) - top} rows that are not skipped",
-            help="check `skipRows` and `headerRowCount` of the dialect",
+            received=_count(len(rows) - top, "row"),
+            help="check `skipRows` and `headerRowCount` in `dialect` of the sites file",
         )
     first = top + header_rows
     header = [list(row) for row in rows[top:first]]
@@ -379,6 +398,7 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
     """
     short: list[int] = []
     wide: list[int] = []
+    first_width = 0
     for i, row in enumerate(body):
         if len(row) < width:
             short.append(i)
@@ -386,15 +406,18 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
         elif len(row) > width:
             if not blank(row[width:]):
                 wide.append(i)
+                first_width = first_width or len(row)
                 row[:] = [""] * width
             else:
                 del row[width:]
     if len(wide) > WIDE_SHARE * len(body):
         raise TableError(
             f"{name}: line {lines[wide[0]]} has more cells than the header",
-            expected=f"{width} cells",
-            received=f"more in {_count(len(wide), 'row')} of {len(body)}",
-            help="for numbers with a decimal comma, use another separator or quotes",
+            expected=_count(width, "cell"),
+            received=f"{first_width} cells; {_count(len(wide), 'row')} of {len(body)} "
+            f"{'has' if len(wide) == 1 else 'have'} too many",
+            help="put cells with the separator in them (such as numbers with a decimal comma) in "
+            "quotes, or export the table with another separator",
         )
     notes = []
     if short:

@@ -51,14 +51,22 @@ def read_parquet(body: bytes, name: str) -> Table:
             received=", ".join(f"`{header}`" for header in twice),
             help="give every column a unique header",
         )
-    cells = tuple(
-        _cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True)
-    )
+    cells = []
+    for header, column in zip(headers, arrow.columns, strict=True):
+        try:
+            cells.append(_cells(column, header, name))
+        except (pa.ArrowException, ValueError) as error:  # texts that are not UTF-8, unknown zones
+            raise TableError(
+                f"{name}: column `{header}` contains {column.type} values that cannot be converted",
+                expected="numbers, texts in UTF-8 or times",
+                received=str(error),
+                help="write the column as numbers, texts or times, or leave it out of the file",
+            ) from error
     notes = () if arrow.num_rows else ("no data rows",)
     return Table(
         name=name,
         headers=tuple(headers),
-        cells=cells,
+        cells=tuple(cells),
         rows=arrow.num_rows,
         found=TableFormat(kind="parquet", notes=notes),
     )
@@ -70,7 +78,8 @@ def _cells(column: Any, header: str, name: str) -> Cells:  # Any: pyarrow has no
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    binary = pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary
+    if pa.types.is_nested(kind) or any(of_kind(kind) for of_kind in binary):
         raise TableError(
             f"{name}: column `{header}` contains {kind} values, which rules cannot read",
             expected="numbers, texts or times",

@@ -16,7 +16,7 @@ from fedkg.tables.table import Table
 from fedkg.tables.times import DateOrder
 from fedkg.tables.workbook import read_workbook, require_ordinary
 
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, LookupError)
 """What the zip reader raises on damaged bytes."""
 OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
@@ -46,10 +46,10 @@ def read_table(
     name = str(path)
     try:
         body = read_file(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TableError(
             f"cannot read table {name}",
-            received=error.strerror or str(error),
+            received=getattr(error, "strerror", None) or str(error),
             help="give a CSV, TSV, Parquet or xlsx file; paths are relative to the current folder",
         ) from error
     return replace(read_bytes(body, name, sheet=sheet, dialect=dialect), dates=dates)
@@ -93,6 +93,12 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
             if len(files) == 1 and not files[0].endswith((".zip", ".gz")):
                 inner = unzip(archive, files, name)[files[0]]
                 return read_bytes(inner, f"{name}/{files[0]}", dialect=dialect)
+    except RuntimeError as error:  # encrypted, or compressed in a way that Python does not know
+        raise TableError(
+            f"the zip file {name} cannot be expanded",
+            received=str(error),
+            help="unpack it with another program, or save the table without a password",
+        ) from error
     except DAMAGE as error:
         raise TableError(
             f"{name} is not a complete zip file",
@@ -100,7 +106,10 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
             help="write or download it again: it is incomplete, or a different file",
         ) from error
     raise TableError(
-        f"{name} is a zip with {len(files)} files",
-        expected="one table",
-        help="unpack it, and name the table",
+        f"{name} is a zip file that does not contain exactly one table",
+        expected="one CSV, TSV, Parquet or xlsx file",
+        received=", ".join(files[:8]) + (f" and {len(files) - 8} more" if files[8:] else "")
+        or "no file",
+        help="unpack the zip file and give one of its tables; save a spreadsheet of another "
+        "format, such as .ods, as .xlsx or CSV",
     )

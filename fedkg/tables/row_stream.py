@@ -50,12 +50,15 @@ class RowStream:
         self._expected: tuple[str, ...] = ()
         encoding = self._dialect.encoding or "utf-8"
         require_known(encoding, name)
-        if self._dialect.header_rows not in (None, 1) or "\n".encode(encoding) != b"\n":
+        stated = self._dialect.header_rows
+        if stated not in (None, 1) or "\n".encode(encoding) != b"\n":
             raise TableError(
                 f"{name}: the form of the table does not suit a stream",
-                expected="one header row, and an encoding with one byte for a line break",
-                received=f"{self._dialect.header_rows or 1} header rows, {encoding}",
-                help="convert the table to one header row and UTF-8 before fedkg reads it",
+                expected="`headerRowCount` 1, and an encoding with one byte for a line break",
+                received=f"`headerRowCount` {1 if stated is None else stated}, `encoding` "
+                f"{encoding}",
+                help="convert the stream to one header row and UTF-8, and correct `dialect` in "
+                "the sites file",
             )
         self._encoding = encoding
 
@@ -75,17 +78,20 @@ class RowStream:
         self._rest = body[len(complete) :]
         if len(self._rest) > MOST_BYTES:
             raise TableError(
-                f"{self.name}: a row that begins in line {self.line + 1} never ends",
-                expected=f"at most {MOST_BYTES:,} bytes",
-                help="check for a quote that is not closed",
+                f"{self.name}: the row that begins in line {self.line + 1} has no end",
+                expected=f"rows of at most {MOST_BYTES:,} bytes",
+                received=f"{len(self._rest):,} bytes",
+                help="close the quote that opens in this row",
             )
         try:
             text = complete.decode(self._encoding)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            start = error.start if isinstance(error, UnicodeDecodeError) else 0
+            line = self.line + 1 + complete[:start].count(b"\n")
             raise TableError(
-                f"{self.name}: line {self.line + 1} or a later one is not text in {self._encoding}",
-                received=str(error),
-                help="state `dialect.encoding` in a sites file",
+                f"{self.name}: line {line} is not text in `{self._encoding}`",
+                received=f"the bytes {repr(complete[start : start + 8])[1:]}",
+                help="state the encoding of the stream as `dialect.encoding` in a sites file",
             ) from error
         if not self.consumed:
             text = text.removeprefix("\ufeff")
@@ -128,9 +134,9 @@ class RowStream:
                 begins.append(begin)
         except csv.Error as error:
             raise TableError(
-                f"{self.name}: line {self.line + 1} cannot be read",
+                f"{self.name}: the row that begins in line {self.line + 1} cannot be read",
                 received=str(error),
-                help="check for a quote that is not closed",
+                help="close the quote that opens in this row, or shorten the cell",
             ) from error
         return rows, begins
 
@@ -138,10 +144,15 @@ class RowStream:
         names, _ = unique_headers(row)
         headers = tuple(name or f"column {place + 1}" for place, name in enumerate(names))
         if self._expected and headers != self._expected:
+            differs = (
+                f"column {i + 1} is `{now}`, not `{then}`"
+                for i, (now, then) in enumerate(zip(headers, self._expected, strict=False))
+                if now != then
+            )
             raise TableError(
                 f"{self.name}: the header differs from that of the saved state",
-                expected=", ".join(self._expected),
-                received=", ".join(headers),
+                expected=f"{len(self._expected)} columns as in the saved state",
+                received=next(differs, f"{len(headers)} columns"),
                 help="continue the same stream, or choose another --state",
             )
         self.headers = headers

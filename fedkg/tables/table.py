@@ -116,7 +116,7 @@ class Table:
         if len(rows) > 1:
             raise TableError(
                 f"{name}: the columns differ in length",
-                received=f"{', '.join(map(str, sorted(rows)))} values",
+                received=_unequal_lengths(columns),
                 help="give every column as many values as there are rows",
             )
         found = TableFormat(kind="memory")
@@ -276,9 +276,9 @@ class Table:
                     f" {self.where(found.month)}"
                 ),
                 help=(
-                    "write all dates in one order, best as 2024-04-25; or add --dates "
-                    "day-first or --dates month-first: fedkg then treats the other dates "
-                    "as unknown"
+                    "write all dates in one order, best as 2024-04-25; or state the order "
+                    "(--dates day-first or --dates month-first, data.dates in a job): fedkg then "
+                    "treats the other dates as unknown"
                 ),
             )
         order: DateOrder = "day-first" if found.month is None else "month-first"
@@ -396,9 +396,16 @@ def _decimal_mark_help(text: str, decimal: DecimalMark) -> str:
     if not parse_numbers([text.strip()], other).wrong and other in text:
         return (
             f"the decimal mark of this table is `{decimal}`; for `{other}`, state "
-            f'`decimalChar: "{other}"` in the sites file'
+            f'`decimalChar: "{other}"` in a sites file'
         )
     return ""
+
+
+def _unequal_lengths(columns: Mapping[str, Sequence[str] | NDArray[np.float64]]) -> str:
+    """The first column, and the first one of another length."""
+    first, *others = ((header, len(column)) for header, column in columns.items())
+    other = next(one for one in others if one[1] != first[1])
+    return f"`{first[0]}` has {first[1]} values, `{other[0]}` has {other[1]}"
 
 
 def one_line(header: str) -> str:

@@ -167,7 +167,7 @@ def in_utc(
     if bare is not None:
         named = next(i for i, zone in enumerate(zones) if zone is not None)
         raise TableError(
-            f"{where}: some times name a zone and others do not, so that they cannot be "
+            f"{where}: some times name a zone and others do not, so the times cannot be "
             "put in order",
             received=f'"{texts[named]}" in row {named + 1}, "{texts[bare]}" in row {bare + 1}',
             help="write all times of a column with their zone, or all without one",

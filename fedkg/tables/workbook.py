@@ -108,7 +108,11 @@ def read_workbook(
             help="save it again as .xlsx, or as CSV",
         ) from error
     if not grid:
-        raise TableError(f"{name} is empty", expected="a sheet with a header row and rows of data")
+        raise TableError(
+            f"{name} is empty" if sheet is None else f"{name}: sheet `{sheet}` is empty",
+            expected="a sheet with a header row and rows of data",
+            help="name another file" if sheet is None else "name another sheet",
+        )
     found = TableFormat(
         kind=f"xlsx, sheet `{title}`" + (f" of {len(titles)}" if len(titles) > 1 else "")
     )
@@ -142,7 +146,8 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
     """The cells of a sheet, without the padding and the blank filler rows that the reader adds.
 
     Raises:
-        LimitError: there are too many cells. ValueError: there are more rows than a sheet can have.
+        LimitError: there are too many cells.
+        TableError: a sheet has more rows, or a cell more characters, than Excel allows.
     """
     grid: list[list[Value]] = []
     cells, most = 0, limit("cells")
@@ -152,9 +157,16 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
         if cells > most:
             require_within_limit("cells", cells, name, at_least=True)
         if len(grid) > MOST_ROWS:
-            raise ValueError(f"a sheet has at most {MOST_ROWS:,} rows")
+            raise TableError(
+                f"{name}: a sheet has more than {MOST_ROWS:,} rows, the most that Excel allows",
+                help="save the table as CSV or Parquet",
+            )
         if any(isinstance(value, str) and len(value) > MOST_LETTERS for value in grid[-1]):
-            raise ValueError(f"row {len(grid):,} has a cell of over {MOST_LETTERS:,} characters")
+            raise TableError(
+                f"{name}: row {len(grid):,} has a cell of more than {MOST_LETTERS:,} characters, "
+                "the most that Excel allows",
+                help="shorten the cell, or save the table as CSV",
+            )
     return grid
 
 

@@ -132,7 +132,8 @@ class Unrolling:
                 raise SetError(
                     "the teacher cannot correct traces for this formula",
                     expected="comparisons, `and`, `or`, `not`, `if`, and operators over time",
-                    received=formula.kind,
+                    received=f"a part of the kind `{formula.kind}`",
+                    help="write the formula without this part, or leave the rule out",
                 )
 
     def _until(self, formula: Until, step: int, positive: bool) -> int:

@@ -27,6 +27,8 @@ EXACT = 1e-10
 """Tolerance of bounds when the last digits are computed, for numbers of magnitude 1."""
 INFEASIBLE = 2
 """Status of `scipy.optimize.milp` for a problem without a solution."""
+OUT_OF_TIME = 1
+"""Its status if it reached its limit of time or iterations."""
 
 
 def solve_nearest(
@@ -215,7 +217,9 @@ def _solved(
         return None
     if found.status != 0:
         raise SetError(
-            f"the solver did not find the nearest satisfying trace within {SECONDS:g} s",
+            f"the solver did not find the nearest satisfying trace within {SECONDS:g} s"
+            if found.status == OUT_OF_TIME
+            else "the solver did not find the nearest satisfying trace",
             received=str(found.message),
             help="use shorter traces, or a rule with shorter windows",
         )

@@ -223,6 +223,10 @@ class Teacher:
             raise SetError(
                 "the nearest trace cannot be part of an exported graph",
                 expected="one client, and a formula without mixed-integer programming",
+                received=f"{self.clients} clients"
+                if self.clients > 1
+                else "a formula that needs mixed-integer programming",
+                help="export the model without this correction, or correct traces of one client",
             )
         owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device)
         if self._steady is not None:

@@ -34,7 +34,8 @@ def check_bank(bank: Any, *, one_row: bool) -> None:
     if one_row and len(bank.params) != 1:
         raise SetError(
             "the bank of a teacher must have one row",
-            received=f"{len(bank.params)} rows: rules of equal form share a bank",
+            received=f"{len(bank.params)} rows"
+            + (": rules of equal form share a bank" if len(bank.params) else ""),
             help="compile the rule alone, or give `params=`; for several rules, use hard rules in "
             "a job",
         )
@@ -78,7 +79,9 @@ def check_params(bank: Bank, params: Tensor) -> None:
     if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
         expected = f"[C, {bank.params.shape[1]}]"
         raise SetError(
-            "params= does not fit the formula", expected=expected, received=str(list(params.shape))
+            "params= does not fit the formula",
+            expected=f"{expected}: at least one client, and the parameters of the bank",
+            received=str(list(params.shape)),
         )
     if bool(params.isnan().any()):
         client = int(params.isnan().any(1).int().argmax())
@@ -111,8 +114,8 @@ def check_known(traces: Tensor) -> None:
             f"trace {row} has no number at step {step}, channel {channel}",
             expected="finite numbers: unknown values have no nearest number",
             received=f"{float(traces[row, step, channel])}",
-            help="fill it (with the previous number, or the forecast), or leave the trace out: "
-            "traces[traces.isfinite().all((1, 2))]",
+            help="fill the gap (with the previous number, or the forecast), or leave the trace "
+            "out: traces[traces.isfinite().all((1, 2))]",
         )
 
 

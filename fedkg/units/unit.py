@@ -144,7 +144,8 @@ def conversion(source: Unit, target: Unit) -> Conversion:
     if source is target:
         return SAME
     if not same_dimension(source, target):
-        raise ValueError(f"{source.text} and {target.text} measure different things")
+        texts = [unit.text or "a plain number" for unit in (source, target)]
+        raise ValueError(f"{texts[0]} and {texts[1]} measure different things")
     factor, turns = source.factor / target.factor, source.turns - target.turns
     surplus = source.exponent(ANGLE) - target.exponent(ANGLE)
     if surplus.denominator == 1 and surplus and _without_angle(source) != RATE:

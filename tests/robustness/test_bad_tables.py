@@ -63,7 +63,7 @@ REFUSED = {
     ),
     "a cell of a million digits": (
         b"Time,T [degC],P\n" + b"1" * 1_000_000 + b",2,3\n",
-        "line 2 cannot be read",
+        "the row that begins in line 2 cannot be read",
     ),
     "a web page": (b"<html><table><tr><td>1</td></tr></table></html>", "columns are missing"),
     "rows of unlike length": (b"Time,T [degC],P\n2024,1\n2025,1,2,3,4\n", "columns are missing"),

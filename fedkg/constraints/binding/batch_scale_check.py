@@ -165,7 +165,7 @@ def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> b
         return False
     name = plan.y.entries[entry].name
     raise LayoutError(
-        f"the model's answers for probability `{name}` lie outside of 0..1 and look like logits",
+        f"the model's answers for probability `{name}` lie outside of 0..1, as logits do",
         expected="numbers in 0..1",
         received=received,
         help=f'pass y=fedkg.logit("{name}"), which applies the sigmoid; or let the model end '

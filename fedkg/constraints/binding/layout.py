@@ -236,6 +236,8 @@ def _numbers(what: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...]
     for name, value in zip(names, array.tolist(), strict=True):
         if not np.isfinite(value):
             raise LayoutError(
-                f"columns(...): {what} of `{name}` must be a finite number", received=str(value)
+                f"columns(...): {what} of `{name}` must be a finite number",
+                received=str(value),
+                help=f"compute the {what} of the known values alone",
             )
     return tuple(array.tolist())

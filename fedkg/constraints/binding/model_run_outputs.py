@@ -88,24 +88,29 @@ def shaped(
         )
     wanted = (*lead, entries) if stacked or runs == 1 else (runs, *lead, entries)
     raise LayoutError(
-        "the shape of y does not fit the batch and the names in y=",
+        f"the shape of {'the answers of the model' if stacked else 'y'} does not fit the batch and "
+        "the names in y=",
         expected=f"shape {list(wanted)}",
         received=f"shape {list(y.shape)}",
-        help="pass one row of answers for each row of x, in the order of the names in y=",
+        help=f"{'return' if stacked else 'pass'} one row of answers for each row of "
+        f"{'the input of the model' if stacked else 'x'}, in the order of the names in y=",
     )
 
 
 def _advice(y: Any, stacked: bool) -> str:
     """Describe the expected answers if they are not a tensor; `stacked`: a model gave them."""
     if callable(y):
-        return "y=model(x): its answers, not the model"
+        return "pass the answers, not the model: y=model(x)"
     if stacked:
-        return "rules(x=batch, y=lambda z: model(z)[0])"
+        return (
+            "return one tensor from the model; for a model that returns a tuple: "
+            "rules(x=batch, y=lambda z: model(z)[0])"
+        )
     tensors = isinstance(y, list | tuple) and any(isinstance(part, Tensor) for part in y)
     return (
-        "one of them, y=answers[0], or y=torch.stack(answers)"
+        "pass one of the tensors, y=answers[0], or all of them, y=torch.stack(answers)"
         if tensors
-        else "y=torch.as_tensor(y)"
+        else "pass a tensor: y=torch.as_tensor(y)"
     )
 
 

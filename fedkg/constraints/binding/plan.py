@@ -562,7 +562,7 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
             raise LayoutError(
                 f"y= names {_hint(what, entry.name, names)}, which is not an output of the rules",
                 expected=", ".join(_call(column) for column in known) or "no outputs",
-                received=what,
+                help="correct the name, or leave this output out of y=",
             )
     found = {}
     for column in sorted(wanted):
@@ -578,6 +578,9 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
                     f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries
                 )
                 or "nothing",
+                help="name the output once in y="
+                if places
+                else "add the output to y=, at its place in the answers of the model",
             )
         found[column] = places[0]
         entry = y.entries[places[0]]

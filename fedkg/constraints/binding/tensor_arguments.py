@@ -31,7 +31,7 @@ def batch_of(x: Any) -> Tensor:
 def _as_tensor(x: Any) -> Tensor:
     if callable(x):
         raise LayoutError(
-            "x is a model, and not a batch",
+            "x must be a batch, not a model or another function",
             received=type(x).__name__,
             help="pass the batch first: rules(x, model)",
         )
@@ -40,7 +40,7 @@ def _as_tensor(x: Any) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise LayoutError(
             "x is not a batch of numbers",
-            received=f"{type(x).__name__}: {error}",
+            received=f"{type(x).__name__}: {str(error).splitlines()[0]}",
             help="pass a tensor or an array",
         ) from error
 
@@ -75,7 +75,7 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
     except (TypeError, ValueError, RuntimeError) as error:
         raise LayoutError(
             "sample_weight is not a tensor of numbers",
-            received=f"{type(weight).__name__}: {error}",
+            received=f"{type(weight).__name__}: {str(error).splitlines()[0]}",
             help="pass a tensor with one number of 0 or more for each row",
         ) from error
     if given.shape != shape and (len(shape) == 1 or given.shape != shape[:1]):
@@ -84,13 +84,14 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
             "sample_weight does not fit the batch",
             expected=expected,
             received=f"shape {list(given.shape)}",
-            help="pass one number for each row of x",
+            help="pass one number for each row of x"
+            + (", or for each step of each window" if len(shape) == 2 else ""),
         )
     if row := _wrong(given):
         raise LayoutError(
             "sample_weight contains a number that cannot be a weight",
             expected="finite numbers, 0 or more",
-            received=f"{float(given.flatten()[row[0]])} at {row[0]}",
+            received=f"{float(given.flatten()[row[0]])} at position {row[0]}",
             help="0 leaves a row out",
         )
     return given.repeat_interleave(shape[1]) if given.shape != shape else given.flatten()

@@ -49,7 +49,8 @@ def check_horizons(found: Mapping[int, int], names: Sequence[str], steps: int) -
     if not beyond:
         return
     rule = max(beyond, key=lambda r: beyond[r])
-    more = f" (and {len(beyond) - 1} more rules)" if len(beyond) > 1 else ""
+    others = len(beyond) - 1
+    more = f" (and {others} more rule{'s' * (others > 1)})" if others else ""
     raise LayoutError(
         f"rule `{names[rule]}`{more} cannot be decided at any step of windows of {steps} "
         f"steps: its horizon is {beyond[rule]} steps",

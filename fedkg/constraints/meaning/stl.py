@@ -159,15 +159,15 @@ def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: 
     if not 0 <= at < steps:
         raise HorizonError(
             f"step {at} does not exist in a trace of {steps} steps",
-            expected=f"a step from 0 to {steps - 1}" if steps else "",
-            help="choose a step of the trace",
+            expected=f"a step from 0 to {steps - 1}" if steps else "a trace with at least one step",
+            help="correct `at`" if steps else "pass a trace with steps",
         )
     if end == "clip":
         return
     far = reach(formula, params)
     if at + far.ahead >= steps:
         raise HorizonError(
-            f"the formula has horizon {_steps(far.ahead)}: at step {at} it looks beyond the trace",
+            f"the formula looks {_steps(far.ahead)} ahead: at step {at} it looks beyond the trace",
             expected=f"a trace of at least {at + int(far.ahead) + 1} steps"
             if math.isfinite(far.ahead)
             else "windows with an end",
@@ -176,8 +176,7 @@ def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: 
         )
     if far.back > at:
         raise HorizonError(
-            f"the formula looks {_steps(far.back)} steps back: at step {at} it looks "
-            f"before the trace",
+            f"the formula looks {_steps(far.back)} back: at step {at} it looks before the trace",
             expected=f"a step from {int(far.back)} on"
             if math.isfinite(far.back)
             else "windows with an end",
@@ -186,4 +185,6 @@ def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: 
 
 
 def _steps(count: float) -> str:
-    return "without end" if math.isinf(count) else str(int(count))
+    if math.isinf(count):
+        return "without limit"
+    return f"{int(count)} step{'s' * (count != 1)}"

@@ -201,7 +201,7 @@ def _file_chunks(
                 .to_numpy(zero_copy_only=False)
                 .astype(np.float64),
             )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(
             f"{path} cannot be read",
             received=str(error).split("\n")[0],

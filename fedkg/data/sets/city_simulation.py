@@ -135,19 +135,26 @@ def _programs() -> Path:
 def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
     """Run a program of the simulator and return its output. Raises JobError if it fails."""
     command = [str(home / "bin" / program), *options]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "SUMO_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "SUMO_HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise JobError(
+            f"cannot run the program {program} of the traffic simulator",
+            received=error.strerror or str(error),
+            help='install the simulator again: pip install --force-reinstall "fedkg[sumo]"',
+        ) from error
     if done.returncode:
         raise JobError(
             f"the simulation of a city failed in {program}",
-            received=(done.stderr or done.stdout).strip()[-300:],
-            help="see the output of the program above; check the numbers in the city file",
+            received=" ".join((done.stderr or done.stdout).split())[-300:],
+            help="check the numbers in city.toml; the received text is the output of the program",
         )
     return done.stdout
 

@@ -75,7 +75,7 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
     """
     runs: list[tuple[str, F64, float, bool]] = []
     for file in find_files(path, ["train_FD*.txt", "test_FD*.txt"], "C-MAPSS"):
-        part, subset = file.name.split(".")[0].split("_")
+        part, _, subset = file.name.split(".")[0].partition("_")
         rests = [
             rest
             for rest in (file.parent / f"RUL_{subset}.txt", file.parent / f"RUL_{subset}.txt.gz")
@@ -97,6 +97,12 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
             (f"{subset} {part} {int(own[0, 0])}", own[:, 1:], float(rest), part == "test")
             for own, rest in zip(engines, left, strict=True)
         ]
+    if not runs:
+        raise TableError(
+            f"{path} has test files of C-MAPSS without their remaining lives",
+            expected="train_FD*.txt, or RUL_FD*.txt beside test_FD*.txt",
+            help="put the missing files of the subset into this folder",
+        )
     return _engines(runs[:size], str(path))
 
 

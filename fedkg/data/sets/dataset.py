@@ -142,12 +142,16 @@ class DataSet:
             JobError: the source has no clients, or not this one.
         """
         if self.clients is None or not (rows := np.flatnonzero(self.clients == name)).size:
-            known = "none" if self.clients is None else ", ".join(self.client_names[:8])
+            if self.clients is None:
+                raise JobError(
+                    f"data set {self.name} has no clients, so it has no client {name}",
+                    help="leave out the name of the client, or choose a data set with clients",
+                )
+            names, more = self.client_names, len(self.client_names) - 8
             raise JobError(
                 f"data set {self.name} has no client {name}",
-                expected=known,
-                received=name,
-                help="name one of these, or leave out `sites` for all of them",
+                expected=", ".join(names[:8]) + (f" or one of {more} more" if more > 0 else ""),
+                help="name a client of the data set, or leave out `sites` for all of them",
             )
         return self.take(
             rows if self.time is None else rows[np.argsort(self.time[rows], kind="stable")]

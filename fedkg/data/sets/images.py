@@ -6,6 +6,8 @@ Letters: N images.
 from __future__ import annotations
 
 import io
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -182,13 +184,24 @@ def _jpegs(path: Path, rows: NDArray[np.int64]) -> tuple[U8, U8]:
         from PIL import Image
     except ImportError as error:
         raise MissingExtra(f"decoding the images of {path}", "run") from error
-    with np.load(path) as file:
-        blob, ends, codes = file["blob"].tobytes(), file["offsets"].tolist(), file["labels"]
-    pixels = np.empty((len(rows), 3, 32, 32), dtype=np.uint8)
-    for place, row in enumerate(rows.tolist()):
-        with Image.open(io.BytesIO(blob[ends[row] : ends[row + 1]])) as image:
-            pixels[place] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-    return pixels, codes[rows].astype(np.uint8)
+    try:
+        with np.load(path) as file:
+            blob, ends, codes = file["blob"].tobytes(), file["offsets"].tolist(), file["labels"]
+        pixels = np.empty((len(rows), 3, 32, 32), dtype=np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            with Image.open(io.BytesIO(blob[ends[row] : ends[row + 1]])) as image:
+                pixels[place] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+        return pixels, codes[rows].astype(np.uint8)
+    except (
+        *(OSError, EOFError, LookupError, ValueError, TypeError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:
+        raise TableError(
+            f"{path} is not a complete file of JPEG images",
+            expected="an npz file with blob, offsets and labels, and images of 32 x 32 pixels",
+            received=str(error),
+            help="download the file again: it is incomplete, or a different file",
+        ) from error
 
 
 def _chosen(count: int, size: int | None, seed: int) -> NDArray[np.int64]:

@@ -21,6 +21,22 @@ from fedkg.limits import gunzip, read_file
 SEPARATORS = (";", "\t", "|", ",")
 
 
+def read_text(path: Path) -> str:
+    """Read a text file in UTF-8, decompressed if it is gzipped. Raises as `read_decompressed`, and
+    TableError for other bytes.
+    """
+    body = read_decompressed(path)
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body[: error.start].count(b"\n") + 1
+        raise TableError(
+            f"{path}: line {line} is not text in UTF-8",
+            received=f"the byte 0x{body[error.start]:02X}",
+            help="use the file as it was published; download it again if it is incomplete",
+        ) from error
+
+
 def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
     """Find the files of a folder with names that match one of the patterns (also with ``.gz``),
     sorted per pattern.
@@ -65,10 +81,10 @@ def read_decompressed(path: Path) -> bytes:
     """
     try:
         body = read_file(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TableError(
             f"cannot read {path}",
-            received=str(error),
+            received=getattr(error, "strerror", None) or str(error),
             help="check the path, and that you may read the file",
         ) from error
     if body[:2] != b"\x1f\x8b":
@@ -111,10 +127,15 @@ class Columns:
         """A column as stripped strings. Raises TableError if it is missing."""
         import pyarrow as pa
 
-        return [
-            "" if cell is None else str(cell).strip()
-            for cell in self._column(header).cast(pa.string()).to_pylist()
-        ]
+        try:
+            cells = self._column(header).cast(pa.string()).to_pylist()
+        except (pa.ArrowException, ValueError) as error:
+            raise TableError(
+                f"{self._path}: column `{header}` is not text in UTF-8",
+                received=str(error).split("\n")[0],
+                help="use the file as it was published; download it again if it is incomplete",
+            ) from error
+        return ["" if cell is None else str(cell).strip() for cell in cells]
 
     def matrix(self, headers: tuple[str, ...]) -> NDArray[np.float64]:
         """Columns side by side, [rows, headers]."""
@@ -128,7 +149,9 @@ class Columns:
         if header not in self.headers:
             raise TableError(
                 f"{self._path} has no column `{header}`",
-                received=", ".join(self.headers[:8]),
+                received="columns "
+                + ", ".join(f"`{name}`" for name in self.headers[:8])
+                + (f" and {len(self.headers) - 8} more" if self.headers[8:] else ""),
                 help="use the file as it was published, with all its columns",
             )
         return self._table.column(self.headers.index(header)).combine_chunks()
@@ -156,8 +179,8 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
     skipped = next((i for i, line in enumerate(lines) if first.lower() in line.lower()), None)
     if skipped is None:
         raise TableError(
-            f"{path} has no header line with `{first}`",
-            received=lines[0][:80] if lines else "an empty file",
+            f"{path} has no header line" + (f" with `{first}`" if first else ""),
+            received=f"a first line `{lines[0][:80]}`" if lines else "an empty file",
             help="use the file as it was published, with its header line",
         )
     header = lines[skipped]
@@ -175,18 +198,20 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
                 strings_can_be_null=True,
             ),
         )
+        return Columns(path, table)
     except (pa.ArrowException, ValueError) as error:
         raise TableError(
             f"{path} is not a table",
             received=str(error).split("\n")[0],
             help="use the file as it was published; download it again if it is incomplete",
         ) from error
-    return Columns(path, table)
 
 
-def seconds_since_1970(times: Sequence[str]) -> NDArray[np.float64]:
+def seconds_since_1970(
+    times: Sequence[str], where: str = "a column of times"
+) -> NDArray[np.float64]:
     """Parse times of one form as seconds since 1970; see `parse_time_column`."""
-    return parse_time_column(times)[0]
+    return parse_time_column(times, where)[0]
 
 
 def parse_time_column(

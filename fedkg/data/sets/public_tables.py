@@ -20,12 +20,7 @@ from fedkg.data.sets.dataset import (
     repeat_names,
     seeded_generator,
 )
-from fedkg.data.sets.numeric_table_reader import (
-    Columns,
-    find_files,
-    read_columns,
-    read_decompressed,
-)
+from fedkg.data.sets.numeric_table_reader import Columns, find_files, read_columns, read_text
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -109,10 +104,10 @@ def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
         table = _one_table(root, "SECOM", "Status")
         features = tuple(header for header in table.headers if header != "Status")
         x, status = table.matrix(features), table.numbers("Status")
-    if not set(np.unique(status)) <= {-1.0, 1.0}:
+    if (wrong := np.flatnonzero(np.abs(status) != 1)).size:
         raise TableError(
             f"{path}: the status of SECOM must be -1 or 1",
-            received=str(np.unique(status)[:4]),
+            received=f"{status[wrong[0]]:g} in row {wrong[0] + 1}",
             help="use secom_labels.data as it was published",
         )
     return draw_samples(_secom(x, (status > 0).astype(np.float64), features, str(path)), size, seed)
@@ -154,28 +149,33 @@ def _secom(x: F64, y: F64, features: tuple[str, ...], source: str) -> DataSet:
 
 
 def _uci_secom(root: Path) -> tuple[F64, F64]:
-    values = [
-        line.split()
-        for line in read_decompressed(find_files(root, ["secom.data"], "SECOM")[0])
-        .decode()
-        .splitlines()
-        if line.strip()
-    ]
-    marks = [
-        line.split()[0]
-        for line in read_decompressed(find_files(root, ["secom_labels.data"], "SECOM")[0])
-        .decode()
-        .splitlines()
-        if line.strip()
-    ]
-    if len(values) != len(marks) or len({len(row) for row in values}) != 1:
+    values, marks = (
+        [
+            line.split()
+            for line in read_text(find_files(root, [name], "SECOM")[0]).splitlines()
+            if line.strip()
+        ]
+        for name in ("secom.data", "secom_labels.data")
+    )
+    if len(values) != len(marks) or not values:
         raise TableError(
-            f"{root}: secom.data and secom_labels.data must have the same number of "
-            "rows, and all rows the same width",
+            f"{root}: secom.data and secom_labels.data must have the same number of rows",
             received=f"{len(values)} rows and {len(marks)} labels",
             help="download both files again: one of them is incomplete, or a different file",
         )
-    return np.array(values, dtype=np.float64), np.array(marks, dtype=np.float64)
+    try:
+        return np.array(values, dtype=np.float64), np.array([row[0] for row in marks], np.float64)
+    except ValueError as error:
+        width = len(values[0])
+        other = next((i for i, row in enumerate(values) if len(row) != width), None)
+        raise TableError(
+            f"{root}: secom.data or secom_labels.data is not a table of numbers",
+            expected="the same number of numbers in all rows of secom.data",
+            received=str(error)
+            if other is None
+            else f"{width} in row 1 and {len(values[other])} in row {other + 1}",
+            help="download both files again: one of them is incomplete, or a different file",
+        ) from error
 
 
 def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
@@ -188,16 +188,25 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
     root = Path(path)
     plain = next(iter(sorted(root.glob("covtype.data*"))), None) if root.is_dir() else root
     if plain is not None and plain.name.startswith("covtype.data"):
-        rows = np.loadtxt(read_decompressed(plain).decode().splitlines(), delimiter=",", ndmin=2)
+        try:
+            rows = np.loadtxt(read_text(plain).splitlines(), delimiter=",", ndmin=2)
+        except ValueError as error:
+            raise TableError(
+                f"{plain} is not a table of numbers with commas between them",
+                received=str(error),
+                help="use covtype.data as UCI published it",
+            ) from error
         x, cover = rows[:, :-1], rows[:, -1]
     else:
         table = _one_table(root, "Covertype", "Cover_Type")
         x, cover = table.matrix(COVTYPE_FEATURES), table.numbers("Cover_Type")
-    if x.shape[1] != len(COVTYPE_FEATURES) or not set(np.unique(cover)) <= set(range(1, 8)):
+    wrong = np.flatnonzero(~np.isin(cover, range(1, 8)))
+    if x.shape[1] != len(COVTYPE_FEATURES) or wrong.size:
         raise TableError(
             f"{path} is not the Covertype data set",
             expected="54 features, and a cover type from 1 to 7",
-            received=f"{x.shape[1]} features",
+            received=f"{x.shape[1]} features"
+            + (f", and cover type {cover[wrong[0]]:g} in row {wrong[0] + 1}" if wrong.size else ""),
             help="use covtype.data as UCI published it",
         )
     return draw_samples(_covtype(x, cover.astype(np.int64) - 1, str(path)), size, seed)

@@ -86,10 +86,12 @@ def series(
         one = _on_grid(rows, client, trace)
         if gaps == "error" and np.isnan(one.x).any():
             row, column = np.argwhere(np.isnan(one.x))[0]
-            where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
+            moment = f"{one.time[row]:.12g} {data.step_unit}".rstrip()
+            if data.since_1970 and data.step_unit == "s":
+                moment = str(np.datetime64(int(one.time[row]), "s"))
             raise JobError(
-                f"data set {data.name}: client {client or data.name} has a gap: no "
-                f"value of {where}",
+                f"data set {data.name}: {_describe_client(client)} has a gap: no "
+                f"value of {data.features[column]} at {moment}",
                 help="fill the gap, or set `gaps` to unknown or interpolate "
                 "(`data.window.gaps` in a job)",
             )
@@ -283,16 +285,17 @@ def _on_grid(data: DataSet, client: str, trace: str) -> Series:
     assert data.time is not None
     if not data.samples:
         raise JobError(
-            f"data set {data.name}: client {client or data.name} has no row with a time",
-            help="fill in the column of the times, or leave the client out",
+            f"data set {data.name}: {_describe_client(client)} has no row with a time",
+            help="fill in the column of the times"
+            + (", or leave the client out" if client else ""),
         )
     place = np.round((data.time - data.time[0]) / data.step).astype(np.int64)
     steps = int(place[-1]) + 1
     if steps > 100 * len(place):
         span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
         raise JobError(
-            f"data set {data.name}: the rows of client {client or data.name} are not evenly "
-            f"spaced in time",
+            f"data set {data.name}: the rows of {_describe_client(client)} are not evenly spaced "
+            "in time",
             received=span,
             help="resample the table first: exactly one row for each step",
         )
@@ -309,6 +312,10 @@ def _on_grid(data: DataSet, client: str, trace: str) -> Series:
     )
     time = data.time[0] + np.arange(steps) * data.step
     return Series(client=client, trace=trace, x=x, y=y, time=time, row=row, test=test)
+
+
+def _describe_client(client: str) -> str:
+    return f"client {client}" if client else "the series"
 
 
 def _interpolate(x: F64, longest: int | None) -> F64:
@@ -334,8 +341,8 @@ def _position(data: DataSet, name: str) -> int:
     if name not in data.features:
         raise JobError(
             f"data set {data.name} has no feature {name}",
-            expected=", ".join(data.features[:12]),
-            received=name,
-            help="name one of these in data.window.targets",
+            expected=", ".join(data.features[:12])
+            + (f" or one of {len(data.features) - 12} more" if data.features[12:] else ""),
+            help="correct data.window.targets",
         )
     return data.features.index(name)

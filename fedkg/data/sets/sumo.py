@@ -123,16 +123,23 @@ def _city(path: Path) -> City:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the city"
+        unknown = first["type"] == "extra_forbidden"
         raise JobError(
-            f"{path}: {field}: {first['msg']}",
-            expected=", ".join(City.model_fields),
-            received=str(first["input"]),
+            f"{path}: {field}: "
+            + ("unknown field" if unknown else first["msg"].removeprefix("Value error, ")),
+            expected=", ".join(City.model_fields) if unknown else "",
+            received=str(first["input"]) if first["loc"] and not unknown else "",
+            help="remove the field, or correct its name" if unknown else "correct the number",
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise JobError(
-            f"{path} is not TOML",
-            received=str(error),
-            help="lines such as `blocks = 4`, with strings in quotes",
+            f"cannot read {path}",
+            received=error.strerror or str(error),
+            help="check that you may read the file",
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise JobError(
+            f"{path} is not TOML", received=str(error), help="write lines such as `columns = 4`"
         ) from error
 
 

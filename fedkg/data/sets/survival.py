@@ -19,7 +19,7 @@ from fedkg.data.sets.dataset import (
     repeat_names,
     seeded_generator,
 )
-from fedkg.data.sets.numeric_table_reader import find_files, read_decompressed
+from fedkg.data.sets.numeric_table_reader import find_files, read_text
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -96,14 +96,7 @@ def load_tcga_brca(path: str | Path, seed: int, size: int | None) -> DataSet:
         TableError: a file is missing, or has other columns, centres or numbers.
     """
     root = Path(path)
-    table, split = (
-        list(
-            csv.reader(
-                read_decompressed(find_files(root, [name], "TCGA-BRCA")[0]).decode().splitlines()
-            )
-        )
-        for name in ("brca.csv", "train_test_split.csv")
-    )
+    table, split = (_read_csv(root, name) for name in ("brca.csv", "train_test_split.csv"))
     header = table[0] if table else []
     if (*header,) != ("pid", *FEATURES, EVENT, TIME):
         wrong = [name for name in ("pid", *FEATURES, EVENT, TIME) if name not in header]
@@ -139,6 +132,18 @@ def load_tcga_brca(path: str | Path, seed: int, size: int | None) -> DataSet:
     return draw_samples(data, size, seed)
 
 
+def _read_csv(root: Path, name: str) -> list[list[str]]:
+    [path, *_] = find_files(root, [name], "TCGA-BRCA")
+    try:
+        return list(csv.reader(read_text(path).splitlines()))
+    except csv.Error as error:
+        raise TableError(
+            f"{path} is not a CSV file",
+            received=str(error),
+            help=f"use {name} as FLamby publishes it",
+        ) from error
+
+
 def _numbers(root: Path, table: list[list[str]], rows: list[int]) -> F64:
     """The cells of some rows after the identifier."""
     values = np.empty((len(rows), len(table[0]) - 1))
@@ -147,8 +152,11 @@ def _numbers(root: Path, table: list[list[str]], rows: list[int]) -> F64:
             values[at] = [float(cell) for cell in table[row][1:]]
         except ValueError as error:
             raise TableError(
-                f"{root}: row {row} of brca.csv does not have {values.shape[1]} numbers",
-                received=str(error),
+                f"{root}: row {row} of brca.csv does not have {values.shape[1]} numbers after the "
+                "patient",
+                received=f"{len(table[row]) - 1} cells"
+                if len(table[row]) - 1 != values.shape[1]
+                else str(error),
                 help="use brca.csv as FLamby publishes it",
             ) from error
     return values

@@ -105,7 +105,7 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
         if output
         else "the rules have several outputs, and the job does not say which one to predict",
         expected=", ".join(groups),
-        help=f"add to the job: output: {next(iter(groups))}",
+        help=f"write in the job, for example, output: {next(iter(groups))}",
     )
 
 

@@ -170,10 +170,12 @@ def _ics(
         )
         features = features or own
         if own != features:
-            other = sorted(set(own) ^ set(features))
+            lacks, adds = sorted({*features} - {*own}), sorted({*own} - {*features})
+            found = [f"without {', '.join(lacks[:4])}"] if lacks else []
+            found += [f"with {', '.join(adds[:4])}"] if adds else []
             raise TableError(
-                f"{file} does not have the columns of the files before it",
-                received=", ".join(other[:8]) or "another order",
+                f"{file} does not have the columns of the first file of the folder",
+                received=" and ".join(found) or "the same columns in another order",
                 help="all files of one folder must have the same columns in the same order",
             )
         y = (
@@ -182,7 +184,8 @@ def _ics(
             else _separate_labels(file, table.rows, attacked)
         )
         moments = seconds_since_1970(
-            table.texts(next(header for header in table.headers if header.lower().startswith(time)))
+            table.texts(next((one for one in table.headers if one.lower().startswith(time)), time)),
+            f"{file}: the column of times",
         )
         runs.append(
             (
@@ -220,7 +223,7 @@ def _separate_labels(file: Path, rows: int, attacked: bool) -> F64:
             received=f"{table.rows} rows",
             help="use both files of the same publication",
         )
-    return _marked(table, next(header for header in table.headers if "label" in header.lower()))
+    return _marked(table, next((one for one in table.headers if "label" in one.lower()), "label"))
 
 
 def _marked(table: Columns, header: str) -> F64:

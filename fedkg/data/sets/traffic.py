@@ -199,12 +199,20 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             first = header.index("hour_00")
         except ValueError as error:
             raise TableError(
-                f"{path}: a column of the volume record is missing",
+                f"{path}: a column of the volume records is missing",
+                expected="columns state_code, station_id, travel_dir, travel_lane, year_record, "
+                "month_record, day_record, hour_00, ...",
                 received=str(error),
                 help="use the records as they were published, with all their columns",
             ) from error
-        cut = (line.split("|") for line in lines[1:] if line.strip())
-        fields = ([*(row[place] for place in places), *row[first : first + 24]] for row in cut)
+        most = max(*places, first)
+        cut = ((i, line.split("|")) for i, line in enumerate(lines, 1) if i > 1 and line.strip())
+        fields = (
+            (i, [*(row[place] for place in places), *row[first : first + 24]])
+            if len(row) > most
+            else (i, [""] * 31)  # too short: not a date
+            for i, row in cut
+        )
     else:
         ends = [
             (1, 3),
@@ -217,24 +225,26 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             *((20 + 5 * i, 25 + 5 * i) for i in range(24)),
         ]
         fields = (
-            [line[start:stop] for start, stop in ends] for line in lines if line.startswith("3")
+            (i, [line[start:stop] for start, stop in ends])
+            for i, line in enumerate(lines, 1)
+            if line.startswith("3")
         )
-    for state, station, direction, lane, year, month, day, *hours in fields:
+    for line, (state, station, direction, lane, year, month, day, *hours) in fields:
         try:
             whole = int(year) if int(year) > 99 else 2000 + int(year)
             number = int(datetime(whole, int(month), int(day), tzinfo=UTC).timestamp() // 86_400)
             volumes = np.array([float(text) if text.strip() else np.nan for text in hours])
         except ValueError as error:
             raise TableError(
-                f"{path}: a volume record cannot be read",
+                f"{path}: line {line} is not a complete volume record",
                 received=str(error),
                 help="use the records as they were published; download the file again if it is "
                 "incomplete",
             ) from error
         if len(volumes) != 24:
             raise TableError(
-                f"{path}: a volume record does not have 24 hours",
-                received=str(len(volumes)),
+                f"{path}: the volume record in line {line} does not have 24 hours",
+                received=f"{len(volumes)} hours",
                 help="use the records as they were published, with one line for each day",
             )
         yield (

@@ -344,7 +344,7 @@ def test_a_query_whose_joins_do_not_end(fedkg: Fedkg, tmp_path: Path) -> None:
     ("part", "old", "new", "message"),
     [
         ("sheet1", "<worksheet ", "<!DOCTYPE w []><worksheet ", "a document type in xl/worksheets"),
-        ("sheet1", "<t>p</t>", f"<t>{'p' * 40_000}</t>", "a cell of over 32,767 characters"),
+        ("sheet1", "<t>p</t>", f"<t>{'p' * 40_000}</t>", "a cell of more than 32,767 characters"),
         ("styles", "</cellXfs>", '<xf numFmtId="1"/>' * 140_000, "at most 65,490"),
         ("sheet1", "<sheetData>", "<sheetData>" + " " * 9_000_000, "above the limit `ratio`"),
     ],

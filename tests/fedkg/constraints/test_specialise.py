@@ -386,7 +386,7 @@ def test_gradients_go_to_the_answers() -> None:
 
 def test_answers_of_another_shape() -> None:
     special = ConstraintModule(guarded(limit=-1.0), x=X, y=Y).specialise(torch.zeros(4, 4))
-    with pytest.raises(LayoutError, match="the shape of y does not fit"):
+    with pytest.raises(LayoutError, match="the shape of y does not fit the batch"):
         special.counts(torch.zeros(2, 3, 5))
     with pytest.raises(LayoutError, match="one more dimension"):
         special.counts(torch.zeros(4))

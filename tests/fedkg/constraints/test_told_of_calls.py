@@ -186,10 +186,11 @@ def test_answers_that_are_no_tensor_are_made_one(answers: Any) -> None:
     for call in calls:
         with pytest.raises(LayoutError, match="must be one tensor") as caught:
             call(x, answers)
-        assert caught.value.help == "y=torch.as_tensor(y)"
+        assert caught.value.help == "pass a tensor: y=torch.as_tensor(y)"
         with pytest.raises(LayoutError, match="must be one tensor") as caught:
             call(x, (torch.ones(1, 3), torch.ones(1, 3)))
-        assert caught.value.help == "one of them, y=answers[0], or y=torch.stack(answers)"
+        right = "pass one of the tensors, y=answers[0], or all of them, y=torch.stack(answers)"
+        assert caught.value.help == right
     with pytest.raises(LayoutError) as caught:
         rules(x, lambda x: [x])
-    assert caught.value.help == "rules(x=batch, y=lambda z: model(z)[0])"
+    assert caught.value.help.endswith("rules(x=batch, y=lambda z: model(z)[0])")

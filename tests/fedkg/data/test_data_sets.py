@@ -223,7 +223,9 @@ def test_files_of_other_columns_are_rejected(tmp_path: Path) -> None:
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P9_X,Attack\n2021-07-10 00:00:01,1.5,2,0\n"
     )
-    with pytest.raises(TableError, match="does not have the columns of the files before it"):
+    with pytest.raises(
+        TableError, match="does not have the columns of the first file of the folder"
+    ):
         data_set("hai", folder)
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,off,2,0\n"
@@ -340,3 +342,19 @@ def test_damaged_files_of_patients_are_rejected(
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(TableError, match=said):
         data_set("tcga-brca", tmp_path)
+
+
+def test_damaged_files_of_data_sets_are_named(tmp_path: Path) -> None:
+    (tmp_path / "brca").mkdir()
+    (FILES["tcga-brca"](tmp_path / "brca") / "brca.csv").write_bytes(b"pid\n\xff\n")
+    with pytest.raises(TableError, match=r"brca\.csv: line 2 is not text in UTF-8"):
+        data_set("tcga-brca", tmp_path / "brca")
+    (tmp_path / "secom").mkdir()
+    (tmp_path / "secom/secom.data").write_text("1 2\n3\n")
+    (tmp_path / "secom/secom_labels.data").write_text("-1\n1\n")
+    with pytest.raises(TableError, match="2 in row 1 and 1 in row 2"):
+        data_set("secom", tmp_path / "secom")
+    (tmp_path / "cmapss").mkdir()
+    (tmp_path / "cmapss/test_FD001_old.txt").write_text("1 " * 26)
+    with pytest.raises(TableError, match="without their remaining lives"):
+        data_set("cmapss", tmp_path / "cmapss")

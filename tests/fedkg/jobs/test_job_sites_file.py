@@ -194,7 +194,7 @@ def test_a_job_cannot_read_lists(job_fields, tables, tmp_path):
     (tmp_path / "sites.yaml").write_text(text)
     fields = {key: value for key, value in job_fields.items() if key not in ("sites", "corrupt")}
     data = {**fields["data"], "sites_file": str(tmp_path / "sites.yaml"), "categories": ["Type"]}
-    with pytest.raises(TableError, match=r"a cell of column `grade` in .* contains a list"):
+    with pytest.raises(TableError, match=r"the cells of column `grade` of .* are lists"):
         run_job({**fields, "data": data}, out=tmp_path / "run")
 
 

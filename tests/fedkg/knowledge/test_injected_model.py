@@ -208,7 +208,7 @@ def test_a_range_without_a_class_is_rejected_before_any_answer() -> None:
 
     model = inject(net(), range=nothing_below_zero)
     x, _ = batch()
-    with pytest.raises(KnowledgeError, match="allow no class"):
+    with pytest.raises(KnowledgeError, match="no class is allowed"):
         model(x)
     assert bool(model.knowledge(x, policy="drop").allowed.any(-1).all())
 

@@ -67,7 +67,7 @@ def test_features_that_are_no_tensor(call: str) -> None:
         (LABELS.float()[:, None], "labels.squeeze(-1).long()"),
         (
             nn.functional.one_hot(LABELS),
-            "of one column for each class, the largest: labels.argmax(-1)",
+            "if there is one column for each class, pass the largest: labels.argmax(-1)",
         ),
         (LABELS[:2], "pass one label for each sample of the batch"),
     ],

@@ -111,8 +111,8 @@ def test_dropout_is_for_training_only() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"inputs": 0}, "a width below 1"),
-        ({"inputs": 3, "hidden": (4, 0)}, "a width below 1"),
+        ({"inputs": 0}, "a size below 1"),
+        ({"inputs": 3, "hidden": (4, 0)}, "a size below 1"),
         ({"inputs": 3, "dropout": 1.0}, "dropout"),
         ({"inputs": 3, "dropout": -0.1}, "dropout"),
         ({"inputs": 3, "activation": "swish"}, "relu or tanh"),

@@ -122,6 +122,8 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
         (lambda: nn.Flatten(0), "no parameters"),
         (lambda: nn.Sequential(nn.Linear(4, 3), nn.Flatten(0)), "one row of outputs"),
         (lambda: nn.Linear(5, 3), "cannot read a batch"),
+        (lambda: nn.ParameterDict({"w": nn.Parameter(torch.ones(1))}), "cannot read a batch"),
+        (lambda: {}["size"], "raises an error\n  received: KeyError: 'size'"),
         (lambda: 3, "does not return a module"),
     ],
 )

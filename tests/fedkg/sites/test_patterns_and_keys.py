@@ -211,8 +211,8 @@ def test_a_value_without_partner_is_reported(evaluate: Command, tmp_path: Path) 
     done = evaluate(write_group(tmp_path, "M,L\n1,1250\n7,980\n8,980\n", "code\n1\n2\n"))
     assert done.code == 1
     assert 'mill.csv: row 3, column `M`: "7" is not in column `id` of ' in done.err
-    assert "it has `1`, `2`" in done.err
-    assert 'received: "7", and 1 more such rows' in done.err
+    assert "machines.csv has `1`, `2`" in done.err
+    assert 'received: "7", and 1 more such row\n' in done.err
     assert "remove `foreignKeys` of site mill in" in done.err
     done = evaluate(write_group(tmp_path, "M,L\n1,1250\n", "code\n2\n1\n1\n"))
     assert 'row 2, column `M`: "1" is in rows 3 and 4 of ' in done.err
@@ -236,7 +236,7 @@ WRONG_KEYS = {
     ),
     "a missing table": (
         KEYS % ("M", "c.csv", "m"),
-        ("`foreignKeys` of site a in", "the table does not exist", "c.csv"),
+        ("`foreignKeys` of site a in", "the table of `reference` does not exist", "c.csv"),
     ),
     "an address": (
         KEYS % ("M", "https://example.org/c.csv", "m"),
@@ -252,7 +252,7 @@ WRONG_KEYS = {
     ),
     "different numbers of columns": (
         KEYS % ("[M, N]", "b.csv", "m"),
-        ("a foreign key has 2 columns and refers to 1 columns",),
+        ("`columnReference` has 2 columns, and that of `reference` has 1",),
     ),
     "a schema": (
         KEYS.replace("resource: %s", "schemaReference: s") % ("M", "m"),

@@ -329,7 +329,7 @@ WRONG_CELLS = [
         (
             'a.csv: row 811, column `P`: "1.2345,6" is not a number in the stated format',
             "expected: a number such as 1.234,5 (decimalChar `,`, groupChar `.`)",
-            'received: "1.2345,6", and 1 more such cells',
+            'received: "1.2345,6", and 1 more such cell',
             "help: correct the cell, list it under `null`, or correct column `pressure` of site a",
         ),
     ),
@@ -437,10 +437,23 @@ WRONG_FILES = [
     ("sites: {a: {url: b.csv}}", "the table of site a does not exist"),
     ("sites: {a: {url: https://example.org/a.csv}}", "is an address"),
     ("sites: {a: {url: a.csv, dialect: {delimiter: xx}}}", "`sites.a.dialect.delimiter`"),
-    ("sites: {a: {url: a.csv, dialect: {skipRows: 9}}}", "the header is missing"),
+    ("sites: {a: {url: a.csv, dialect: {skipRows: 9}}}", "no rows are left"),
     ("sites: {a: {url: a.csv, dialect: {encoding: klingon}}}", "encoding `klingon` is unknown"),
     ("sites: {a: {url: a.csv, dialect: {encoding: ascii}}}", "line 2 is not text in `ascii`"),
     ("sites: {a: {url: a.csv}, a: {url: a.csv}}", "occurs twice"),
+    ("sites: {a: {url: a.csv, dialect: {encoding: undefined}}}", "encoding `undefined` is unknown"),
+    ("sites: {a: {url: .}}", "the table of site a is a folder"),
+    ("sites: &s {a: *s}", "a section contains itself"),
+    (
+        "sites: {a: {url: a.csv, timezone: '+23:99', tableSchema: {columns: "
+        + "[{name: x, datatype: datetime}]}}}",
+        "timezone of site a: time zone `+23:99` is unknown",
+    ),
+    (
+        "sites: {a: {url: a.csv, tableSchema: {columns: "
+        + "[{name: q, virtual: true, default: abc, unit: bar}]}}}",
+        'column `q`.default of site a: "abc" is not a number',
+    ),
     ("sites: {}", "describes no site"),
     ("rules: [x]", "describes no site"),
     ("sites: [", "is not YAML (line 1"),
@@ -470,8 +483,22 @@ def test_a_wrong_sites_file_is_an_error_with_its_place(
 def test_an_unknown_site_and_a_missing_file_are_usage_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no site `b`"):
         read(tmp_path, "sites: {a: a.csv}", site="b", a="x\n1\n")
+    for name in ("m.json", "m\\0.json"):
+        with pytest.raises(UsageError, match="cannot read metadata file"):
+            read(tmp_path, f'sites: {{a: {{url: a.csv, metadata: "{name}"}}}}', a="x\n1\n")
     with pytest.raises(UsageError, match="cannot read sites file"):
         load_sites(tmp_path / "none.yaml")
+
+
+def test_wrong_metadata_of_a_site(tmp_path: Path, contract: DataContract) -> None:
+    sites = "sites: {a: {url: a.csv, metadata: m.json}}"
+    (tmp_path / "m.json").write_text('{"url": "a.csv", "tableSchema": {"columns": [{"x": 1}]}}')
+    text = str(fails(tmp_path, sites, contract, a="x,y\n1,2\n"))
+    assert "m.json: `tableSchema.columns.0`: a column needs a `name` or `titles`" in text
+    (tmp_path / "m.json").write_text('{"tables": [{"url": "b.csv"}, {"url": "c.csv"}]}')
+    text = str(fails(tmp_path, sites, contract, a="x,y\n1,2\n"))
+    assert "m.json describes no table of site a\n  expected: a.csv" in text
+    assert "`url` b.csv, `url` c.csv" in text
 
 
 def test_a_sites_file_that_expands_is_rejected(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_an_empty_file_says_so(body: bytes) -> None:
         (b"PAR1 and then nothing", "Parquet"),
         (b"PK\x03\x04 and then nothing", "zip"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 old", "xls"),
-        (b'a,b\n1,"2\n' + b"3,4\n" * 500, "line 2|never ends|quote"),
+        (b'a,b\n1,"2\n' + b"3,4\n" * 500, "line 2 has no end"),
         (b"\0\1\2" * 500, "not a table"),
     ],
 )
@@ -137,6 +137,22 @@ def test_a_zip_with_one_table_in_it() -> None:
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("inner.csv", "a;b\n1,5;2\n")
     assert read_bytes(out.getvalue(), "t.zip").headers == ("a", "b")
+
+
+def test_zip_files_without_one_readable_table() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.csv", "a\n1\n")
+    body = out.getvalue()
+    locked = bytearray(body)
+    locked[6] |= 1  # the flag of encryption, in the header of the file
+    locked[body.index(b"PK\x01\x02") + 8] |= 1  # and in the directory
+    with pytest.raises(TableError, match="cannot be expanded"):
+        read_bytes(bytes(locked), "t.zip")
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.gz", "")
+    with pytest.raises(TableError, match=r"received: a\.gz"):
+        read_bytes(out.getvalue(), "t.zip")
 
 
 def test_a_missing_column_names_the_nearest() -> None:

@@ -106,3 +106,13 @@ def test_what_is_not_installed_is_asked_for(
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtra, match=r"fedkg\[run\]"):
         read_table(path)
+
+
+def test_parquet_texts_that_are_not_utf8(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    buffers = pa.array([b"\xff"]).buffers()
+    texts = pa.StringArray.from_buffers(1, buffers[1], buffers[2])
+    pq.write_table(pa.table({"tag": texts}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="column `tag` contains string values that cannot be"):
+        read_table(tmp_path / "t.parquet")

@@ -265,7 +265,7 @@ WRONG = {
     ),
     "a foreign key without its table": (
         edit("sites.yaml", ("tableSchema:\n", f"tableSchema:\n      foreignKeys: {KEY}\n")),
-        ("`foreignKeys` of site graz", "the table does not exist", "vessels.csv"),
+        ("`foreignKeys` of site graz", "the table of `reference` does not exist", "vessels.csv"),
     ),
     "a missing column": (
         edit("ohio.csv", ("TI7", "TI8")),
