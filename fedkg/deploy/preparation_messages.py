@@ -231,14 +231,14 @@ def require_equal_shapes(summaries: Mapping[str, SiteSummary]) -> None:
         for what, own, theirs in (
             ("kind of target", summary.task, expected.task),
             ("number of classes", summary.labels.shape[1], expected.labels.shape[1]),
-            ("number of numeric features", *(len(one.inputs.mean) for one in (summary, expected))),
-            ("list of categories", *(", ".join(sorted(one.texts)) for one in (summary, expected))),
+            ("number of numeric features", len(summary.inputs.mean), len(expected.inputs.mean)),
+            ("list of categories", sorted(summary.texts), sorted(expected.texts)),
         ):
             if own != theirs:
                 raise FederationError(
                     f"site {name} has another {what} than site {first}",
-                    expected=str(theirs) or "none",
-                    received=str(own) or "none",
+                    expected=", ".join(theirs) if isinstance(theirs, list) else str(theirs),
+                    received=", ".join(own) if isinstance(own, list) else str(own),
                     help="compare the sites files, and the job at both sites",
                 )
 

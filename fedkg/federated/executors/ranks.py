@@ -98,8 +98,9 @@ class Ranks:
 
     def failed(self, error: Exception) -> None:
         """Tell the others that this rank met an error, in place of what they wait for."""
-        ours = isinstance(error, FedkgError)
-        self.all_gather(error.message if ours else f"{type(error).__name__}: {error}")
+        self.all_gather(
+            error.message if isinstance(error, FedkgError) else f"{type(error).__name__}: {error}"
+        )
 
     def _raise(self, told: list[Any]) -> None:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
