@@ -43,3 +43,9 @@ def test_a_declared_unit_beside_its_header(signal: str, said: str | None, tmp_pa
     ] == ([("warning", said)] if said else [])
     assert compilation.pack is not None
     assert compilation.pack.manifest.contract.columns[0].unit == signal.split()[2]
+
+
+def test_a_truth_value_has_no_unit_that_could_differ(tmp_path: Path) -> None:
+    text = 'signal p in boolean column "Valve [%]"\nrule a require p is true\n'
+    (tmp_path / "one.fkg").write_text(text, encoding="utf-8")
+    assert compile_rules([tmp_path / "one.fkg"]).diagnostics == ()

@@ -147,3 +147,11 @@ def test_a_declaration_goes_before_the_header(tmp_path: Path) -> None:
         tmp_path, "tag,unit,low,high\nP [bar],bar,1,2\n", RULE, "signal `P [bar]` in mbar\n"
     )
     assert rows(pack) == ["1 <= P [bar] / 1000 and P [bar] / 1000 <= 2  (in bar)"]
+
+
+@pytest.mark.parametrize("escape", ["\\u0000", "\\ud800"])
+def test_a_path_with_a_character_that_no_text_has(tmp_path: Path, escape: str) -> None:
+    path = tmp_path / "one.fkg"
+    path.write_text(f'rule a for ?a in table "a{escape}.csv" require x <= ?a\n', encoding="utf-8")
+    codes = [problem.code for problem in compile_rules([path]).diagnostics]
+    assert codes == ["FKG170", "FKG036"]

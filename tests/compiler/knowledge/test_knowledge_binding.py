@@ -266,6 +266,34 @@ def test_an_earlier_model_from_safetensors_answers_as_it_did(tmp_path: Path) -> 
     assert any(source.kind == "model" for source in pack.manifest.provenance.sources)
 
 
+def test_an_onnx_model_with_a_bias_of_another_size_or_its_weights_elsewhere_is_an_error(
+    tmp_path: Path,
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    weight = onnx.numpy_helper.from_array(np.ones((2, 3), dtype=np.float32), "a")
+    bias = onnx.numpy_helper.from_array(np.ones(2, dtype=np.float32), "b")
+    elsewhere = onnx.TensorProto(name="a", data_type=float32, dims=[2, 3])
+    elsewhere.data_location = onnx.TensorProto.EXTERNAL
+    elsewhere.external_data.add(key="location", value="old.data")
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["h"]),
+        helper.make_node("Add", ["h", "b"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, float32, [None, 2]) for name in ("x", "y")]
+    for first, words in (
+        (weight, "adds 2 numbers to a layer with 3 outputs"),
+        (elsewhere, "has a tensor `a` that cannot be read as numbers"),
+    ):
+        graph = helper.make_graph(nodes, "old", ends[:1], ends[1:], [first, bias])
+        (tmp_path / "old.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+        found = compile_rules(
+            [_file(tmp_path, 'predict knowledge old of quality from model "old.onnx"\n')]
+        )
+        assert found.pack is None
+        assert any(words in item.message for item in found.diagnostics), found.diagnostics
+
+
 def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
@@ -309,10 +337,15 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
     ("metadata", "words"),
     [
         ({}, "does not say what its inputs are"),
-        ({"features": '["ash"]'}, "2 inputs and 4 outputs, but its file names 1 inputs"),
+        ({"features": '["ash"]'}, "has 2 inputs, but its metadata names 1 feature"),
         ({"features": '["ash", "colour"]'}, "reads `colour`, which is not declared"),
         ({"features": '["ash", "sulphur"]', "std": "[1, 0]"}, "does not fit its 2 inputs"),
         ({"features": '["ash", "sulphur"]', "activation": "swish"}, "has the activation `swish`"),
+        (
+            {"features": '["ash", "sulphur"]', "mean": f"[1{'0' * 400}, 0]"},
+            "has a `mean` that is not a list of numbers",
+        ),
+        ({"features": "[" * 100_000}, "has `features` that are not a list in JSON"),
     ],
 )
 def test_an_unsuitable_earlier_model_is_an_error(

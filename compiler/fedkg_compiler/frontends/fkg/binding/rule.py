@@ -244,7 +244,7 @@ def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> N
         scope.problems.warning(
             "FKG239",
             node.span,
-            f"`{other.unit.text}` measures an angle, and fedkg already takes a revolution as 2 pi"
+            f"`{other.unit.text}` contains an angle, and fedkg already takes a revolution as 2 pi"
             " radians: `pi` counts that again",
             "leave out `2 * pi` or `pi` (for a circumference write the radius), or declare the"
             " column in a unit without an angle, such as 1/min",
