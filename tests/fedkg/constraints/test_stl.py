@@ -257,7 +257,7 @@ def test_horizons_add_up() -> None:
             over("always", over("eventually", at_most(X, P[2]), 0, 1), 3, 4),
             [0, 1, 0.0, 0, -1],
             0,
-            "horizon without end",
+            "looks without limit ahead",
         ),
         (at_most(X, P[2]), [0, 1, 0.0], 4, "step 4 does not exist"),
     ],
