@@ -182,7 +182,7 @@ def test_fedstl_acceptance_5_robustness_is_sound_and_lipschitz(count: int) -> No
 def test_fedstl_acceptance_6_the_end_of_a_trace() -> None:
     trace = np.array([[4.0], [3.0], [9.0], [2.0], [5.0]])
     always, later = over("always", at_most(P[2], X)), over("eventually", at_most(P[2], X), 1, 1)
-    with pytest.raises(HorizonError, match="horizon 5") as error:
+    with pytest.raises(HorizonError, match="5 steps ahead") as error:
         trace_robustness(always, trace, [0, 5, 0.0])
     assert isinstance(error.value, FedkgError)
     assert trace_robustness(always, trace, [0, 5, 0.0], end="clip") == 2.0
@@ -257,7 +257,7 @@ def test_horizons_add_up() -> None:
             over("always", over("eventually", at_most(X, P[2]), 0, 1), 3, 4),
             [0, 1, 0.0, 0, -1],
             0,
-            "horizon without end",
+            "looks without limit ahead",
         ),
         (at_most(X, P[2]), [0, 1, 0.0], 4, "step 4 does not exist"),
     ],

@@ -86,7 +86,7 @@ def test_the_sites_of_the_source_keep_their_order() -> None:
         (lambda: quantity_skew(10, SITES, (100, 1, 1, 1, 1), stream()), "`linz` has no rows"),
         (lambda: classes_per_site(np.arange(4), SITES, 5, stream()), "this number of classes"),
         (lambda: classes_per_site(np.arange(12), SITES, 2, stream()), "cannot hold 12 classes"),
-        (lambda: by_site(np.array(["a", "a", "b"], dtype=object), min_samples=2), "`b` has 1 rows"),
+        (lambda: by_site(np.array(["a", "a", "b"], dtype=object), min_samples=2), "`b` has 1 row "),
         (
             lambda: split_table(
                 Split(sites=("a",), owner=np.zeros(3, dtype=np.int64)), np.zeros(2)

@@ -225,9 +225,9 @@ def test_contradictions_are_refused_by_row_and_client() -> None:
         reconcile(WRONG, LABELS, trust=0.3, client="mill_3")
     said = str(caught.value)
     assert "client mill_3" in said
-    assert "1 samples allow no class (the first is row 1)" in said
-    assert "2 samples have a prediction outside of their range (the first is row 2)" in said
-    assert "1 labels are ruled out (the first is row 3 with class 2)" in said
+    assert "for 1 sample, no class is allowed (the first is row 1)" in said
+    assert "for 2 samples, the predicted class is not allowed (the first is row 2)" in said
+    assert "for 1 sample, the label is ruled out (the first is row 3, class 2)" in said
 
 
 def test_contradictions_are_dropped() -> None:

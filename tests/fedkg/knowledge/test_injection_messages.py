@@ -142,7 +142,7 @@ def test_what_counts_for_nothing_is_reported() -> None:
 
 def test_an_empty_range_says_what_an_answer_can_be_had_by() -> None:
     model = inject(nn.Linear(1, 3), range=lambda x: above_zero(x) & (x < 20))
-    with pytest.raises(KnowledgeError, match="1 samples allow no class") as caught:
+    with pytest.raises(KnowledgeError, match="for 1 sample, no class is allowed") as caught:
         model(X)
     assert "model(x, knowledge=model.knowledge(x, policy=...))" in caught.value.help
     assert bool((model(X, knowledge=model.knowledge(X, policy="repair")).sum(-1) > 0.99).all())

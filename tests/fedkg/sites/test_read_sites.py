@@ -445,13 +445,17 @@ WRONG_FILES = [
     ("sites: {a: {url: .}}", "the table of site a is a folder"),
     ("sites: &s {a: *s}", "a section contains itself"),
     (
-        "sites: {a: {url: a.csv, timezone: '+23:99', tableSchema: {columns: "
-        + "[{name: x, datatype: datetime}]}}}",
+        (
+            "sites: {a: {url: a.csv, timezone: '+23:99', tableSchema: {columns: "
+            "[{name: x, datatype: datetime}]}}}"
+        ),
         "timezone of site a: time zone `+23:99` is unknown",
     ),
     (
-        "sites: {a: {url: a.csv, tableSchema: {columns: "
-        + "[{name: q, virtual: true, default: abc, unit: bar}]}}}",
+        (
+            "sites: {a: {url: a.csv, tableSchema: {columns: "
+            "[{name: q, virtual: true, default: abc, unit: bar}]}}}"
+        ),
         'column `q`.default of site a: "abc" is not a number',
     ),
     ("sites: {}", "describes no site"),
