@@ -136,7 +136,7 @@ def missing_file(document: Document, iri: str, file: Path) -> Diagnostic:
         "FKG105",
         import_span(document, iri),
         f"the imported file {file} does not exist",
-        help="correct the import, or give the file as another graph",
+        help="correct the path in the import, or put the file there",
         severity="warning",
     )
 
@@ -161,7 +161,7 @@ def circular_import(document: Document, iri: str) -> Diagnostic:
     return report(
         "FKG105",
         import_span(document, iri),
-        f"{Path(document.name).name} and <{iri}> import each other",
+        f"the import of <{iri}> in {Path(document.name).name} closes a circle of imports",
         help="fedkg reads each file once; leave out one of the imports if this is not intended",
         severity="info",
     )
@@ -784,9 +784,12 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
     )
     known = {*loading.catalog.names(), *local}
     meant = closest_name(name, known)
-    listed = (
-        f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    put = (
+        f"put {name}.ttl beside the rule file"
+        if beside is not None
+        else f"add a file: fedkg ontology add {name} FILE"
     )
+    listed = f"known are {', '.join(loading.catalog.names())}; or {put}"
     advice = f"did you mean `{meant}`?" if meant else listed
     if meant and meant == certain_match(name, known):
         advice = Suggestion(advice, name, meant)

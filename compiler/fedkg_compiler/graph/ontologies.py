@@ -227,14 +227,25 @@ def read_shelf(shelf: Path) -> list[Added]:
     """
     source = shelf / ADDED_FILE
     try:
-        listed = [_added(record) for record in json.loads(read_bytes(source))]
+        records = json.loads(read_bytes(source))
+        if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
+            raise ValueError("the file is not a list of objects")
+        listed = [_added(record) for record in records]
         return sorted(listed, key=lambda item: item.name)
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
-        message = f"the list of added ontologies {source} cannot be read"
+    except OSError as error:
         raise FedkgError(
-            message, received=str(error), help="remove the file and add the ontologies again"
+            f"the list of added ontologies {source} cannot be read",
+            received=error.strerror or str(error),
+            help="make the file readable, or set FEDKG_HOME to another folder",
+        ) from error
+    except (ValueError, TypeError, RecursionError) as error:
+        wrong = "an entry lacks a field, or has an unknown one"
+        raise FedkgError(
+            f"the list of added ontologies {source} cannot be read",
+            received=wrong if isinstance(error, TypeError) else str(error),
+            help="remove the file and add the ontologies again: fedkg ontology add NAME FILE",
         ) from error
 
 

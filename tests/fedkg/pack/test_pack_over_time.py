@@ -198,7 +198,7 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         ),
         (
             lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])),
-            "bank.0.member.0.slots has a column that is no input",
+            "bank.0.member.0.slots has a column in slot",
         ),
         (lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
         (lambda: make_bank(NESTED), "members that it does not contain"),
