@@ -627,7 +627,9 @@ def require_file(path: str | Path) -> Path:
             f"{path} is a folder, not a file",
             help=f"name the files in it, such as {rules}"
             if rules is not None
-            else "name the files in it one by one",
+            else "name the files in it one by one"
+            if any(path.iterdir())
+            else f"to make it a store of graphs: fedkg graph load {path} FILES...",
         )
     if path.suffix.lower() in (".yaml", ".yml"):
         raise UsageError(

@@ -112,7 +112,7 @@ def too_large(words: list[Token]) -> str | None:
         inside_lists += (word.text == "(") - (word.text == ")")
         triples += word.text in ".;" or (word.text == "," and inside_lists == 0)
     if deepest > _MOST_DEPTH:
-        return f"the pattern is nested {deepest} levels deep; at most {_MOST_DEPTH} are read"
+        return f"the pattern is nested {deepest} deep; at most {_MOST_DEPTH} are read"
     if triples > _MOST_TRIPLES:
         return f"the pattern has more than {_MOST_TRIPLES} triples"
     return f"the pattern has more than {_MOST_WORDS} words" if len(words) > _MOST_WORDS else None

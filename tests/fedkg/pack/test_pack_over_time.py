@@ -162,7 +162,7 @@ def test_truth_values_are_codes_of_false_and_true(words: tuple[str, ...], fits: 
     if fits:
         assert read_pack(body).manifest.contract == contract
     else:
-        with pytest.raises(PackError, match="no category"):
+        with pytest.raises(PackError, match="not of the kind `category`"):
             read_pack(body)
 
 
