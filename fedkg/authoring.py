@@ -472,15 +472,23 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         require_file(packs[0])
         return load(packs[0]), ()
     if packs:
-        if (
-            Path(packs[0]).suffix.lower() != ".fkgpack"
-        ):  # report a missing file before a misplaced pack
-            require_file(packs[0])
+        other = next((path for path in packs if Path(path).suffix.lower() != ".fkgpack"), None)
+        if other is not None:
+            require_file(other)  # report a missing file before a misplaced pack
+        several = len(packs) == len(paths)
         raise UsageError(
-            f"the pack {packs[0]} cannot be combined with rule files",
+            f"{other} is neither a rule file nor a graph"
+            if other is not None
+            else f"the packs {packs[0]} and {packs[1]} cannot be combined"
+            if several
+            else f"the pack {packs[0]} cannot be combined with rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs "
             "(.ttl, .shacl, .trig, .nt, .nq, .rdf, .owl, .jsonld)",
-            help="name the pack alone, or leave it out",
+            help="rename the file if it contains rules or a graph, or leave it out"
+            if other is not None
+            else "name one of them"
+            if several
+            else "name the pack alone, or leave it out",
         )
     result = check(paths)
     if result.pack is None:
@@ -619,12 +627,14 @@ def require_file(path: str | Path) -> Path:
             f"{path} is a folder, not a file",
             help=f"name the files in it, such as {rules}"
             if rules is not None
+            else "name the files in it one by one"
+            if any(path.iterdir())
             else f"to make it a store of graphs: fedkg graph load {path} FILES...",
         )
     if path.suffix.lower() in (".yaml", ".yml"):
         raise UsageError(
             f"{path} is a YAML file, not a file of rules or graphs",
-            help=f"for a job: fedkg run {path}; for a sites file: --sites {path}",
+            help=f"for a job: fedkg run {path}; for a sites file: fedkg eval RULES --sites {path}",
         )
     return path
 

@@ -140,15 +140,20 @@ def _changed(text: str) -> dict[str, int]:
             raise UsageError(
                 f"there is no limit `{name}`",
                 expected=", ".join(f"{key} ({MEANINGS[key]})" for key in DEFAULTS),
-                help="for example --limit expanded=2GB",
+                received=text,
+                help="write numbers without commas, such as columns=50000"
+                if name.isdigit()
+                else f"for example --limit expanded=2GB, or {VARIABLE}=expanded=2GB",
             )
         number = 0 if match is None else int(float(match[1]) * BYTES[match[2] or ""])
         if number < 1 or (match is not None and match[2] and name not in IN_BYTES):
             raise UsageError(
                 f"the limit `{name}` has a wrong value",
-                expected="a number with kB, MB or GB" if name in IN_BYTES else "a whole number",
-                received=value,
-                help="for example --limit expanded=2GB",
+                expected="a number above 0 with kB, MB or GB"
+                if name in IN_BYTES
+                else "a whole number above 0",
+                received=value or "no value",
+                help=f"for example --limit {name}={_round(name, DEFAULTS[name])}",
             )
         found[name] = number
     return found

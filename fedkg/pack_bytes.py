@@ -49,7 +49,9 @@ def write_pack(body: bytes, path: str | Path) -> Path:
         raise PackError(
             f"cannot write {path}",
             received="a folder" if path.is_dir() else "not an ordinary file",
-            help="choose another name, in a folder that you may write to",
+            help=f"choose another name, such as {path / 'rules.fkgpack'}"
+            if path.is_dir()
+            else "choose another name",
         )
     try:
         replace_file(path, body)

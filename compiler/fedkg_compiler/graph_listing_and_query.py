@@ -111,6 +111,7 @@ def query_graph(
         raise UsageError(
             f"the query is not SPARQL at line {problem[1]}, column {problem[2]}",
             expected="a SELECT, such as SELECT ?s WHERE { GRAPH ?g { ?s ?p ?o } }",
+            help="correct the query at this place",
         )
     if not isinstance(ox.Store().query(query, prefixes=prefixes), ox.QuerySolutions):
         raise UsageError("the query is not a SELECT", help="write SELECT * WHERE { ... }")

@@ -430,7 +430,9 @@ def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
     encoding = _WIDE.get(body[:2]) or _WIDE.get(body[:4]) or "utf-8-sig"
     try:
         text = body.decode(encoding).removeprefix("\ufeff")
-        return (text if encoding == "utf-8-sig" else _undeclared(text)), None
+        if encoding != "utf-8-sig" or (text.isascii() and not _DECLARES_UTF8.match(text)):
+            text = _undeclared(text)
+        return text, None
     except UnicodeDecodeError as error:
         before = body[: error.start]
         if body.lstrip()[:5] == b"<?xml":
@@ -447,7 +449,12 @@ def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
             else f"not in UTF-8: byte 0x{body[error.start]:02x}"
         )
         return "", report(
-            "FKG102", point(file, line, column), f"{file} is {what}", help="save the file as UTF-8"
+            "FKG102",
+            point(file, line, column),
+            f"{file} is {what}",
+            help="check that this is the right file, or save it as UTF-8 text"
+            if what == "a binary file"
+            else "save the file as UTF-8",
         )
 
 
@@ -461,9 +468,12 @@ def _declared_encoding(body: bytes) -> str | None:
         return None
     try:
         text = body.decode(found.group(1).decode("ascii"))
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):
         return None
     return _undeclared(text)
+
+
+_DECLARES_UTF8 = re.compile(r"""\s*<\?xml[^>]*?\sencoding=["']utf-8["']""", re.IGNORECASE)
 
 
 def _undeclared(text: str) -> str:

@@ -273,8 +273,9 @@ class Book:
                     "FKG216",
                     span,
                     f"`{one[0].name}` and `{other[0].name}` are compared without conversion, "
-                    f"but other rules read them in {one[1].text} and {other[1].text}",
-                    f"declare their units: `signal {quoted(one[0].name)} in {one[1].text}`",
+                    f"but other rules read them in {_in_words(one[1])} and {_in_words(other[1])}",
+                    "declare their units: `signal "
+                    f"{quoted(one[0].name)} in {one[1].text or 'dimensionless'}`",
                     related,
                 )
                 break

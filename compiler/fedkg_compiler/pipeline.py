@@ -698,7 +698,7 @@ def _complain_of_nothing(
         problems.error(
             "FKG241",
             start,
-            "the file contains no rule",
+            "the file contains no rule" if len(bodies) == 1 else "the files contain no rule",
             "write one: rule capacity require torque <= 60 N.m",
         )
     else:

@@ -588,8 +588,8 @@ def _one(
             f"than {MOST_VALUES} values of it"
         )
         advice = (
-            f"what reads it is not checked for any {local_name(part.kind)}: check that with"
-            " `fedkg validate`"
+            f"constraints that read it are not checked for any {local_name(part.kind)}: check "
+            "them with `fedkg validate`"
         )
         said.append(report("FKG322", point(str(data)), message, help=advice, severity="warning"))
     return compilation.pack, part.table, said
@@ -688,7 +688,7 @@ def _other_targets(files: Sequence[ShapesFile], data: Path) -> list[Diagnostic]:
             point(file.name, shape.line),
             f"{shape.name or 'a shape'} has a target that is not a class: its focus nodes "
             f"are not searched for in {data.name}",
-            help=f"compile with {data.name} as a graph, which looks for them",
+            help=f"check them with: fedkg validate {data} {file.name}",
             severity="warning",
         )
         for file in files

@@ -32,18 +32,22 @@ def load_object(path: str, field: str) -> Any:
     else:
         try:
             module = importlib.import_module(place)
-        except (ImportError, ValueError) as error:
+        except (Exception, SystemExit) as error:  # whatever the module raises when it is loaded
+            missing = isinstance(error, ImportError | ValueError | TypeError)
             raise JobError(
-                f"{field}: {place} cannot be imported: {error}",
-                expected="package.file:Name or file.py:Name",
+                f"{field}: {place or path} cannot be imported: {type(error).__name__}: {error}",
+                expected="package.file:Name or file.py:Name" if missing else "",
                 received=path,
-                help="install the package, or name a file: FILE.py:Name",
+                help="install the package, or name a file: FILE.py:Name"
+                if missing
+                else f"correct the module until `python -c 'import {place}'` runs without an error",
             ) from error
     found = getattr(module, name, None)
     if not callable(found):
         raise JobError(
             f"{field}: {place} has no function or class `{name}`",
-            help="after the colon, name a function or class of the file, such as mine.py:Name",
+            received=path,
+            help="after the last colon, name a function or class that the file or module defines",
         )
     return found
 
@@ -66,7 +70,7 @@ def load_file(path: Path, field: str) -> object:
     sys.modules[name] = module  # dataclasses look up their module here while it runs
     try:
         found.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises when it is loaded
+    except (Exception, SystemExit) as error:  # whatever a user's file raises when it is loaded
         del sys.modules[name]
         raise JobError(
             f"{field}: {path} cannot be loaded: {type(error).__name__}: {error}",

@@ -117,7 +117,8 @@ def parse_allowance(text: str) -> float:
         raise UsageError(
             "--allow must be a share from 0 to 1",
             expected="a share such as 1% or 0.01",
-            received=text,
+            received=repr(text),
+            help="for example --allow 1%",
         )
     return value
 
@@ -135,13 +136,13 @@ def load_baseline(path: str | Path) -> object:
         raise UsageError(
             f"cannot read baseline {path}",
             received=error.strerror or str(error),
-            help="write one first: fedkg eval RULES TABLE --json > FILE",
+            help="check the path; to write a baseline: fedkg eval RULES TABLE --json > FILE",
         ) from error
     except ValueError as error:
         raise UsageError(
             f"baseline {path} is not JSON",
             received=str(error),
-            help="write it with `fedkg eval ... --json`",
+            help="write it with `fedkg eval RULES TABLE --json > FILE`",
         ) from error
     return document
 
@@ -164,18 +165,24 @@ def baseline_counts(document: object, name: str) -> dict[str, tuple[int, int]]:
     Raises:
         UsageError: it is not the JSON of an evaluation of one table.
     """
-    wrong = UsageError(
-        f"baseline {name} is not the JSON of an evaluation",
-        expected='{"rules": [{"rule", "satisfied", "violated", ...}]}',
-        help="write it with `fedkg eval ... --json`",
-    )
+
+    def wrong(received: str) -> UsageError:
+        return UsageError(
+            f"baseline {name} is not the JSON of an evaluation of one table",
+            expected='an object with the list "rules", in which each entry has the text "rule" '
+            'and the counts "satisfied" and "violated"',
+            received=received,
+            help="write it with `fedkg eval RULES TABLE --json > FILE`",
+        )
+
     rules = document.get("rules") if isinstance(document, Mapping) else None
     if not isinstance(rules, list):
-        raise wrong
+        several = isinstance(document, Mapping) and "sites" in document
+        raise wrong("the evaluation of several sites" if several else 'no list "rules"')
     out: dict[str, tuple[int, int]] = {}
-    for entry in rules:
+    for number, entry in enumerate(rules, 1):
         if not isinstance(entry, Mapping):
-            raise wrong
+            raise wrong(f"entry {number} of the list is not an object")
         name_, satisfied, violated = (
             entry.get("rule"),
             entry.get("satisfied"),
@@ -187,7 +194,7 @@ def baseline_counts(document: object, name: str) -> dict[str, tuple[int, int]]:
             or not isinstance(violated, int)
             or min(satisfied, violated) < 0
         ):
-            raise wrong
+            raise wrong(f"entry {number} of the list lacks one of the three, or a count is wrong")
         out[name_] = (violated, satisfied + violated)
     return out
 

@@ -290,10 +290,12 @@ class RuleStream:
             where = f"line {frame.lines[row]}" if frame.lines.size else frame.where(row)
             raise TableError(
                 f"{frame.name}: {where} is earlier than a row before it",
-                expected=f"rows in order of time, after {texts[other[at]]}",
+                expected=f"rows in order of time, not before {texts[other[at]]}",
                 received=texts[one[at]],
-                help="sort the rows by time; if the table has several series, name their "
-                "column in the rules: `trace column`",
+                help="sort the rows by time"
+                if self.pack.manifest.contract.trace
+                else "sort the rows by time; if the table has several series, name the column "
+                "that tells them apart in the timeline of the rules: `trace column`",
             )
 
     def _find_previous(

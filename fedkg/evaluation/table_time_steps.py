@@ -95,9 +95,9 @@ def table_timing(
     exact = _since_first(seconds, trace, origins) / contract.step
     if np.abs(exact).max(initial=0.0) > MOST_STEPS:
         raise TableError(
-            f"{table.name}: the times in `{contract.time}` span {exact.max():.3g} steps of "
+            f"{table.name}: the times in `{contract.time}` span {np.abs(exact).max():.3g} steps of "
             f"{duration_text(contract.step)}",
-            expected=f"{MOST_STEPS:.0e} at most",
+            expected=f"at most {MOST_STEPS:.0e} steps",
             help="write a longer step in the rules' timeline, or correct wrong times",
         )
     step = np.round(exact)

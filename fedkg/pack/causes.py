@@ -106,10 +106,11 @@ def _resolved_causes(
         if m in position and n in position
     ]
     if pairs and not known:
-        name = pairs[0][1]
+        name = next(one for m, n, _ in pairs for one in (n, m) if one not in position)
         raise UsageError(
-            f"the causes name none of the clients: `{name}` is not one of them",
-            expected=", ".join(clients) or "clients",
+            f"no cause is between two clients of this federation: `{name}` is not one of them",
+            expected=", ".join(clients[:12])
+            + (f" and {len(clients) - 12} more" if len(clients) > 12 else ""),
             help=did_you_mean(
                 name, clients, "name the clients of the job as `fkg:client` names them in the graph"
             ),

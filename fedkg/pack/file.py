@@ -31,7 +31,9 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 ENCRYPTED = 0x1
-RULE_FILES = frozenset({".fkg", ".rq", ".ttl", ".shacl"})
+RULE_FILES = frozenset(
+    {".fkg", ".rq", ".ttl", ".shacl", ".trig", ".nt", ".nq", ".rdf", ".owl", ".jsonld"}
+)
 """How the names of files end that a pack is compiled from."""
 DAMAGE = (
     zipfile.BadZipFile,
@@ -136,11 +138,13 @@ def load(path: str | Path) -> Pack:
     path = Path(path)
     try:
         body = read_file(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a path with a null character: ValueError
         raise PackError(
             f"cannot read pack {path}",
-            received=error.strerror or str(error),
-            help="write a pack first: fedkg compile RULES -o NAME.fkgpack",
+            received=getattr(error, "strerror", None) or str(error),
+            help="check the path; to write a pack: fedkg compile RULES -o NAME.fkgpack"
+            if isinstance(error, FileNotFoundError)
+            else "check that the path is that of a file which you may read",
         ) from error
     return read_pack(body, name=str(path))
 
@@ -151,6 +155,11 @@ def _advice(name: str) -> str:
         return (
             f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o'
             " NAME.fkgpack`"
+        )
+    if Path(name).suffix.lower() not in ("", ".fkgpack"):
+        return (
+            "check that this is the right file: packs are .fkgpack files, and rule files end with "
+            ".fkg; if it is a pack, it is damaged: compile the rules again"
         )
     return "the pack is damaged: compile the rules again"
 
@@ -168,8 +177,11 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         document = parse_json(text, f"{name}/{MANIFEST}")
         tensors = load_tensors(raw)
     except (*DAMAGE, SafetensorError) as error:
+        reason = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         raise PackError(
-            f"{name} is not a complete constraint pack", received=str(error), help=_advice(name)
+            f"{name} is not a complete constraint pack",
+            received=reason or type(error).__name__,
+            help=_advice(name),
         ) from error
     _refuse_newer(document, name)
     try:
@@ -178,8 +190,7 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PackError(
-            f"{name}: manifest field `{where}` is wrong",
-            received=first["msg"],
+            f"{name}: manifest field `{where}` is wrong: {first['msg']}",
             help="the pack is damaged: compile the rules again",
         ) from error
     read: set[str] = set()
@@ -191,9 +202,12 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         _bank(skeleton, tensors, f"condition.{i}", name, read)
         for i, skeleton in enumerate(manifest.conditions)
     )
-    if any(key.startswith(("bank.", "condition.")) and key not in read for key in tensors):
+    unread = sorted(
+        key for key in tensors if key.startswith(("bank.", "condition.")) and key not in read
+    )
+    if unread:
         raise PackError(
-            f"{name} contains tensors that belong to no rule",
+            f"{name} contains tensors that belong to no rule, `{unread[0]}` first",
             help="the pack is damaged: compile the rules again",
         )
     check_banks(manifest, banks, name)
@@ -247,7 +261,12 @@ def _refuse_newer(document: Any, name: str) -> None:
             else (None, True)
         )
         known = SECTIONS.get(section)
-        if required and (known is None or not isinstance(version, int) or version > known):
+        if required and not isinstance(version, int):
+            raise PackError(
+                f"{name}: section `{section}` of the manifest has no version number",
+                help="the pack is damaged: compile the rules again",
+            )
+        if required and (known is None or version > known):
             raise PackError(
                 f"{name} needs section `{section}` version {version}, which this fedkg "
                 "does not know",
@@ -286,9 +305,10 @@ def _bank(
     while f"{prefix}.member.{len(members)}.offsets" in tensors:
         at = f"{prefix}.member.{len(members)}"
         table = _tensors(tensors, at, MEMBERS, name, read)
-        if table["parent"].shape != (1,) or not table["offsets"].shape[0]:
+        wrong = "parent" if table["parent"].shape != (1,) else "offsets"
+        if wrong == "parent" or not table["offsets"].shape[0]:
             raise PackError(
-                f"{name}: tensor {at}.parent has the wrong shape",
+                f"{name}: tensor {at}.{wrong} has the wrong shape: {list(table[wrong].shape)}",
                 help="the pack is damaged: compile the rules again",
             )
         members.append(
@@ -347,8 +367,10 @@ def _tensors(
     for column, (dtype, dimensions) in wanted.items():
         array = tensors.get(f"{prefix}.{column}")
         if array is None or array.dtype != dtype or array.ndim != dimensions:
+            found = "is missing" if array is None else f"is {array.dtype} {list(array.shape)}"
             raise PackError(
-                f"{name}: tensor {prefix}.{column} is missing or has the wrong type",
+                f"{name}: tensor {prefix}.{column} {found}",
+                expected=f"{np.dtype(dtype)} with {dimensions} dimension{'s' * (dimensions > 1)}",
                 help="the pack is damaged: compile the rules again",
             )
         columns[column] = array

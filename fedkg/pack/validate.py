@@ -109,10 +109,14 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
             )
         bank = conditions[inference.condition]
         used = used_params(bank.skeleton)
-        if bank.rows != 1 or any(parameter.param not in used for parameter in inference.parameters):
+        unused = [one.name for one in inference.parameters if one.param not in used]
+        if bank.rows != 1 or unused:
             raise PackError(
-                f"{name}: inference `{inference.name}` has a parameter that its condition "
-                "does not use",
+                f"{name}: inference `{inference.name}` has a parameter `{unused[0]}` that its "
+                "condition does not use"
+                if unused
+                else f"{name}: the condition of inference `{inference.name}` has {bank.rows} rows, "
+                "not 1",
                 help="the pack is damaged: compile the rules again",
             )
 
@@ -150,7 +154,7 @@ def _check_rows(
             )
     if not (bank.weight >= 0).all() or not np.isfinite(bank.weight).all():
         raise PackError(
-            f"{what} has a scale that is not positive or a weight that is negative",
+            f"{name}: tensor {prefix}.weight has a weight that is negative or not a finite number",
             help="the pack is damaged: compile the rules again",
         )
     _check_keys(manifest, bank, f"{name}: tensor {prefix}.codes")
@@ -175,8 +179,8 @@ def _check_rows(
             columns = np.unique(readers.slots[:, wanted.slot]).tolist()
             if not all(wanted.fits(manifest.contract.columns[column]) for column in columns):
                 raise PackError(
-                    f"{name}: tensor {at}.slots has a column that is no {wanted.name} in "
-                    f"slot {wanted.slot}",
+                    f"{name}: tensor {at}.slots has a column in slot {wanted.slot} that is not "
+                    f"of the kind `{wanted.name}`",
                     help="the pack is damaged: compile the rules again",
                 )
 
@@ -259,7 +263,7 @@ def _check_members(manifest: Manifest, bank: Bank, prefix: str, name: str) -> No
             )
         if table.views.shape != table.slots.shape or table.params.shape[0] != table.count:
             raise PackError(
-                f"{name}: the columns of {at.replace('.', ' ')} differ in length",
+                f"{name}: the columns of {at.replace('.', ' ')} differ in length or width",
                 help="the pack is damaged: compile the rules again",
             )
         if table.table_rows is not None:
@@ -297,12 +301,14 @@ def _check_table_rows(manifest: Manifest, bank: Bank, j: int, at: str) -> None:
         or not _within(rows.keys, -1, len(manifest.contract.columns))
     ):
         raise PackError(
-            f"{at}.keys do not fit the members", help="the pack is damaged: compile the rules again"
+            f"{at}.keys does not fit the members",
+            help="the pack is damaged: compile the rules again",
         )
     _check_keys(manifest, rows, f"{at}.codes")
     if rows.depths.shape[0] != table.slots.shape[1] or not _within(rows.depths, 0, depth + 1):
         raise PackError(
-            f"{at}.depths do not fit the slots", help="the pack is damaged: compile the rules again"
+            f"{at}.depths does not fit the slots",
+            help="the pack is damaged: compile the rules again",
         )
     if is_temporal(bank.skeleton) or reads_output(bank.skeleton):
         raise PackError(
@@ -373,14 +379,16 @@ def check_knowledge(
 
 
 def _problems(model: KnowledgeModel, conditions: Sequence[Bank], arrays: Arrays) -> Iterator[str]:
-    if not model.name or not model.output:
-        yield "does not say what it is called and what it is about"
+    if not model.name:
+        yield "has an empty name"
+    if not model.output:
+        yield "names no output"
     if len(set(model.classes)) != len(model.classes):
         yield "has a class twice"
     if model.span is not None and (
         model.classes or not np.isfinite(model.span).all() or model.span[0] > model.span[1]
     ):
-        yield "has a span that is none"
+        yield "has a span although it has classes, or a span that is not two numbers in order"
     if not set(model.proven) <= {"nonempty" if model.kind == "range" else "within"}:
         yield "lists a proven property that does not apply to it"
     clauses = (*model.clauses, *(() if model.otherwise is None else (model.otherwise,)))
@@ -420,9 +428,9 @@ def _wrong_clause(
         yield "has a clause with no classes, or with one twice"
     named = (*(clause.classes or ()), *(() if clause.predicted is None else (clause.predicted,)))
     if not all(0 <= place < len(model.classes) for place in named):
-        yield "has a clause with a class that it does not have"
+        yield "has a clause with a class that the model does not have"
     if not 0 <= clause.bank < len(conditions):
-        yield "has a clause without a condition"
+        yield "has a clause with a condition that the pack does not contain"
     else:
         yield from _wrong_terms(clause, conditions[clause.bank])
 
@@ -464,17 +472,17 @@ def _wrong_network(
     if not np.isfinite([network.scale, network.offset]).all():
         yield "has an output scale or offset that is not a number"
     if not 0 <= network.bank < len(conditions) or conditions[network.bank].rows != 1:
-        yield "has a network without inputs"
+        yield "has a network with inputs that the pack does not contain"
         return
     width = conditions[network.bank].slots.shape[1]
     if not width == len(network.mean) == len(network.std):
-        yield "reads columns that are not there"
+        yield "has a network with different numbers of inputs, means and standard deviations"
     if (
         not all(np.isfinite(network.mean))
         or not all(np.isfinite(network.std))
         or 0.0 in network.std
     ):
-        yield "has a mean or standard deviation that is not a number"
+        yield "has a mean or standard deviation that is not a finite number, or a deviation of 0"
     for layer in network.layers:
         weight, bias = arrays.get(layer.weight), arrays.get(layer.bias)
         if (
@@ -484,12 +492,13 @@ def _wrong_network(
             or weight.shape[1] != width
             or bias.shape != (weight.shape[0],)
         ):
-            yield f"has a layer `{layer.weight}` that does not fit"
+            yield f"has a layer `{layer.weight}` that is missing or does not fit the layer before"
             return
         if not all(
             array.dtype.kind == "f" and bool(np.isfinite(array).all()) for array in (weight, bias)
         ):
-            yield f"has a layer `{layer.weight}` that is not of numbers"
+            yield f"has a layer `{layer.weight}` with weights that are not finite numbers"
         width = weight.shape[0]
     if width != (classes if network.decision == "largest" else 1):
-        yield f"has {width} answers"
+        wanted = classes if network.decision == "largest" else 1
+        yield f"has a network with {width} outputs, not {wanted}"

@@ -106,7 +106,10 @@ def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = No
     chosen = [row for row in rows if not entity or _is_about(entity, table.entity_name(row))]
     if not chosen:
         raise UsageError(
-            f"`{rule}` is not about `{entity}`", help=_meant(entity, entities, "entities")
+            f"rule `{rule}` is not about `{entity}`",
+            help=_meant(entity, entities, "entities of the rule")
+            if entities
+            else "leave the entity out: the rule is not about single entities",
         )
     row, record = chosen[0], pack.manifest.rules[names.index(rule)]
     ref = table.ref(row)
@@ -142,7 +145,7 @@ def _meant(name: str, known: Sequence[str], what: str) -> str:
     if near:
         return f"did you mean `{near}`?"
     shown = ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
-    return f"its {what}: {shown}" if known else f"there are no {what}"
+    return f"the {what} are: {shown}" if known else f"there are no {what}"
 
 
 def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:

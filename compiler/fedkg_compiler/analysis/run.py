@@ -642,13 +642,13 @@ def _named(
 def _missed(graph: Graph, span: Span, missed: list[str], frame: str) -> Diagnostic:
     more = f" and {len(missed) - SHOWN:,} more" if len(missed) > SHOWN else ""
     shown = ", ".join(graph.label_of(iri) for iri in missed[:SHOWN]) + more
-    verb = "is not reached" if len(missed) == 1 else "are not reached"
+    verb, it = ("is not reached", "it") if len(missed) == 1 else ("are not reached", "them")
     return Diagnostic(
         code="FKG511",
         severity="info",
         span=span,
         message=frame.format(f"{shown} {verb}"),
-        help="give them the facts that the rules' patterns ask for, or write a rule about them",
+        help=f"give {it} the facts that the rules ask for in the graph, or write a rule about {it}",
     )
 
 

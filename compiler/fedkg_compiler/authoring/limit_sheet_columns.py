@@ -70,7 +70,9 @@ def find_limit_columns(sheet: Table) -> LimitColumns:
         raise TableError(
             f"{sheet.name} is not a sheet of limits: no header says which column {lacking}",
             expected="headers such as tag, low, high, unit (or Messstelle, Min, Max, Einheit)",
-            received=", ".join(f"`{header}`" for header in sheet.headers[:12]),
+            received="headers " + ", ".join(f"`{header}`" for header in sheet.headers[:12]),
+            help="rename the headers in the first row of the sheet, or check that this is the "
+            "right file",
         )
     for header in (low, high):
         if header is not None:

@@ -88,9 +88,11 @@ def _diagnostic(
     names_of = [facts.nodes[values[variable]] for variable in sorted(values, reverse=True)]
     names = [shown(node, prefixes) for node in names_of]
     message = _WORDS[clash.rule.name].format(*names) + f" ({clash.rule.name})"
-    more = f"; {clash.more:,} more come of the same statements about terms" if clash.more else ""
+    more = f"; the same statements about terms cause {clash.more:,} more" if clash.more else ""
     advice = (
-        f"one of the statements listed with this cannot be true{more}"
+        f"one of the statements at the listed places cannot be true{more}"
+        if related[1:]
+        else f"correct the statement at this place{more}"
         if related
         else f"check the statements about {names[-1]}{more}"
     )

@@ -80,7 +80,15 @@ def _download(source: str, timeout_s: float) -> tuple[bytes | None, tuple[Diagno
         )
     except urllib.error.URLError as error:
         return None, (_unreadable(source, f"{error.reason}", advice),)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (http.client.InvalidURL, ValueError) as error:
+        return None, (
+            _unreadable(
+                source,
+                f"this is not a valid address: {error}",
+                "correct the address; write spaces and letters outside ASCII as %20 and the like",
+            ),
+        )
+    except (OSError, http.client.HTTPException) as error:
         return None, (_unreadable(source, f"the connection broke: {error}", advice),)
     if announced.isdigit() and len(body) < min(int(announced), _MOST_BYTES):
         return None, (

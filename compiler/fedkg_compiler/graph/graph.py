@@ -1001,7 +1001,7 @@ class Graph:
                             "FKG108",
                             span,
                             f"<{text}> is not an IRI",
-                            help="an IRI begins with a scheme: `<https://...>`",
+                            help="an IRI has a scheme and no spaces: `<https://example.org/plant#A>`",
                         ),
                     )
                 iri, problems = text, ()

@@ -612,9 +612,12 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
     )
     known = {*loading.catalog.names(), *local}
     meant = closest_name(name, known)
-    listed = (
-        f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    put = (
+        f"put {name}.ttl beside the rule file"
+        if beside is not None
+        else f"add a file: fedkg ontology add {name} FILE"
     )
+    listed = f"known are {', '.join(loading.catalog.names())}; or {put}"
     advice = f"did you mean `{meant}`?" if meant else listed
     if meant and meant == certain_match(name, known):
         advice = Suggestion(advice, name, meant)

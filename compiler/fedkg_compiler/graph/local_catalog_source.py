@@ -56,7 +56,12 @@ def take(source: str) -> tuple[Taken | None, tuple[Diagnostic, ...]]:
 
     An address is fetched as it is given, and nothing that it names.
     """
-    path = local(source)
+    try:
+        path = local(source)
+        urlsplit(source if path is None else "")
+    except ValueError as error:
+        message = f"{source} cannot be read: this is not a valid address: {error}"
+        return None, (report("FKG101", point(source), message, help="correct the address"),)
     if path is not None and path.is_dir():
         files = {
             file.relative_to(path).as_posix(): file.read_bytes()

@@ -232,14 +232,25 @@ def read_shelf(shelf: Path) -> list[Added]:
     """
     source = shelf / ADDED_FILE
     try:
-        listed = [_added(record) for record in json.loads(read_bytes(source))]
+        records = json.loads(read_bytes(source))
+        if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
+            raise ValueError("the file is not a list of objects")
+        listed = [_added(record) for record in records]
         return sorted(listed, key=lambda item: item.name)
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
-        message = f"the list of added ontologies {source} cannot be read"
+    except OSError as error:
         raise FedkgError(
-            message, received=str(error), help="remove the file and add the ontologies again"
+            f"the list of added ontologies {source} cannot be read",
+            received=error.strerror or str(error),
+            help="make the file readable, or set FEDKG_HOME to another folder",
+        ) from error
+    except (ValueError, TypeError, RecursionError) as error:
+        wrong = "an entry lacks a field, or has an unknown one"
+        raise FedkgError(
+            f"the list of added ontologies {source} cannot be read",
+            received=wrong if isinstance(error, TypeError) else str(error),
+            help="remove the file and add the ontologies again: fedkg ontology add NAME FILE",
         ) from error
 
 
@@ -927,7 +938,7 @@ def missing_file(document: Document, iri: str, file: Path) -> Diagnostic:
         "FKG105",
         import_span(document, iri),
         f"the imported file {file} does not exist",
-        help="correct the import, or give the file as another graph",
+        help="correct the path in the import, or put the file there",
         severity="warning",
     )
 
@@ -952,7 +963,7 @@ def circular_import(document: Document, iri: str) -> Diagnostic:
     return report(
         "FKG105",
         import_span(document, iri),
-        f"{Path(document.name).name} and <{iri}> import each other",
+        f"the import of <{iri}> in {Path(document.name).name} closes a circle of imports",
         help="fedkg reads each file once; leave out one of the imports if this is not intended",
         severity="info",
     )

@@ -50,7 +50,7 @@ def linked(
                     "FKG121",
                     point(document.name, node.line, node.column),
                     f"no loaded node set has the node {node.written} of <{node.space}>"
-                    + (f", nor {more} others" if more > 0 else ""),
+                    + (f", nor {more} other{'s' * (more > 1)}" if more > 0 else ""),
                     help="correct the NodeId, or give the node set that defines it as a graph file"
                     " too",
                     severity="warning",

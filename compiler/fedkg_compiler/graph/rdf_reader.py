@@ -537,17 +537,16 @@ def read_file(
             return _from_source(read_schemas(path, name), name, "", "")
         body = read_bytes(path, name="graph")
     except OSError as error:
-        reason = (
-            "there is no such file"
-            if isinstance(error, FileNotFoundError)
-            else (error.strerror or str(error)).lower()
-        )
+        absent = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if absent else (error.strerror or str(error)).lower()
         return None, (
             report(
                 "FKG101",
                 point(name),
                 f"{name} cannot be read: {reason}",
-                help="check the path and its spelling",
+                help="check the path and its spelling"
+                if absent
+                else "check that the path is that of a file which you may read",
             ),
         )
     return read_rdf(body, file=name, folder=path.parent, at_once=at_once)
@@ -694,7 +693,11 @@ def _named(text: str, syntax: RdfSyntax, quads: list[ox.Quad]) -> tuple[list[ox.
 
 
 def _base(file: str) -> str:
-    return "file:///" + PurePath(file).name.replace(" ", "%20")
+    """The base IRI of a file: its name, with the characters escaped that no IRI may have."""
+    return "file:///" + _NOT_IN_IRI.sub(lambda found: quote(found[0]), PurePath(file).name)
+
+
+_NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|\\^`\[\]\x7f]|%(?![0-9A-Fa-f]{2})')
 
 
 def _from_source(

@@ -24,7 +24,8 @@ def unapplied_rules(facts: Facts, documents: Sequence[Document]) -> list[Diagnos
     _, found = swrl_rules(facts)
     others = found[:_MOST_REPORTED]
     more = len(found) - len(others)
-    further = f"; {more} more rules are not applied" if more else ""
+    rules = "rule is" if more == 1 else "rules are"
+    further = f"; {more} more {rules} not applied" if more else ""
     places = locate_triples(documents, [one.triple for one in others]) if others else {}
     return [
         report(

@@ -105,7 +105,8 @@ def add_entry(
                 "FKG116",
                 point(source),
                 message,
-                help="check that this is the right file, or add it under another name",
+                help="check that this is the right file"
+                + ("" if record.namespace == _NAMELESS else ", or add it under another name"),
             ),
         )
     catalog.shelf.mkdir(parents=True, exist_ok=True)
@@ -173,7 +174,8 @@ def _checksum_problem(
     if whole:
         advice = f"this is the file of `{whole}`: fedkg ontology add {whole} {source}"
     message = (
-        f"{source} is not the file that was meant: its SHA-256 is {digest}, {origin} {expected}"
+        f"{source} is not the file that was meant: its SHA-256 is {digest}, and {origin} is "
+        f"{expected}"
     )
     return report("FKG106", point(source), message, help=advice)
 

@@ -119,6 +119,12 @@ class Entities:
             )
 
 
+NOT_WELL_FORMED = (
+    "correct the XML at this place; if the file is incomplete, download or save it again"
+)
+"""The help for XML that a parser cannot read."""
+
+
 def too_deep() -> tuple[str, str]:
     """The message and the help for elements that are nested too deeply."""
     most = limit("depth")
@@ -223,7 +229,7 @@ def check_xml(body: bytes, file: str) -> XmlFacts:
         reader.refuse(
             "FKG103",
             f"the XML is not well-formed here: {reason}",
-            "the file may be incomplete: download or save it again",
+            NOT_WELL_FORMED,
             line=error.lineno,
             column=error.offset,
         )

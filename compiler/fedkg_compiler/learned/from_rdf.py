@@ -91,6 +91,8 @@ def _made(node: Node, make: Callable[[Node], Made], name: str) -> Made:
         lacking = (
             f"it has no {error.args[0]}"
             if isinstance(error, KeyError)
+            else f"{error.errors()[0]['loc'][0]}: {error.errors()[0]['msg']}"
+            if isinstance(error, ValidationError)
             else str(error).partition("\n")[0]
         )
         raise FedkgError(

@@ -279,3 +279,21 @@ def test_nobody_there(home: Path) -> None:
 def test_paths_and_file_addresses_are_read(acme: Path) -> None:
     assert fetch(str(acme)) == fetch(acme.as_uri()) == (ACME.encode(), ())
     assert fetch(str(acme.parent / "no.ttl"))[1][0].code == "FKG101"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[half", "file://[half/x", "http://host:port/x", "http://127.0.0.1:1/ü"]
+)
+def test_an_address_that_is_malformed(tmp_path: Path, address: str) -> None:
+    added, problems = add_entry("mine", address, home=tmp_path)
+    assert (added, problems[0].code) == (None, "FKG101")
+    assert f"{address} cannot be read: this is not a valid address" in problems[0].message
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1]", '"list"', '[{"name": "x"}]', "[" * 100_000])
+def test_a_list_of_added_ontologies_of_another_form(tmp_path: Path, text: str) -> None:
+    shelf = tmp_path / "ontologies"
+    shelf.mkdir()
+    (shelf / "added.json").write_text(text, encoding="utf-8")
+    with pytest.raises(FedkgError, match=r"the list of added ontologies .* cannot be read"):
+        load_catalog(home=tmp_path)

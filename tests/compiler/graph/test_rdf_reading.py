@@ -324,3 +324,24 @@ def test_no_file_makes_the_reader_crash(data: st.DataObject) -> None:
         1 <= problem.span.line <= lines + 1 and problem.span.column >= 1 for problem in problems
     )
     assert document is not None or problems != ()
+
+
+@pytest.mark.parametrize("name", ["a {1}.ttl", 'a"b.ttl', "a[1].ttl", "a%zz.ttl", "a<b^`c|d.ttl"])
+def test_a_file_name_with_characters_that_no_iri_has(name: str) -> None:
+    document, problems = read("<http://x/a> <http://x/b> <#c> .", name)
+    assert (document is not None and len(document.triples), problems) == (1, ())
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "us-ascii", "utf-8"])
+def test_ascii_rdf_xml_is_read_with_any_declared_encoding(encoding: str) -> None:
+    body = RDF.replace('"1.0"?>', f'"1.0" encoding="{encoding}"?>')
+    document, problems = read(body, "plant.rdf")
+    assert (document is not None and len(document.triples), problems) == (1, ())
+
+
+@pytest.mark.parametrize("encoding", ["undefined", "idna", "hex", "nonsense"])
+def test_xml_in_an_encoding_that_python_cannot_use(encoding: str) -> None:
+    body = RDF.replace('"1.0"?>', f'"1.0" encoding="{encoding}"?>').replace("5", "ä")
+    document, problems = read(body.encode("latin-1"), "plant.rdf")
+    assert (document, problems[0].code) == (None, "FKG102")
+    assert "is not in UTF-8: byte 0xe4" in problems[0].message

@@ -285,8 +285,14 @@ def test_an_address_where_nobody_listens_is_named() -> None:
         gone = front
     assert read(f"{gone}/query", tries=1) == (
         "",
-        f"FKG140 {gone}/query cannot be reached: nobody listens there",
+        f"FKG140 {gone}/query cannot be reached: no server listens there",
     )
+
+
+@pytest.mark.parametrize("path", ["pfad ü", "ümlaut", "a b"])
+def test_an_address_with_characters_that_no_address_has(path: str) -> None:
+    text, problem = read(f"http://127.0.0.1:1/{path}", tries=1)
+    assert (text, "is not a valid address" in problem) == ("", True)
 
 
 @needs_oxigraph

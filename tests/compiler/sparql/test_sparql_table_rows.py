@@ -259,11 +259,11 @@ def test_a_pack_keeps_the_rows_that_its_members_are_read_from(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda at: replace(at, keys=at.keys + 9), "keys do not fit the members"),
-        (lambda at: replace(at, keys=at.keys[1:]), "keys do not fit the members"),
+        (lambda at: replace(at, keys=at.keys + 9), "keys does not fit the members"),
+        (lambda at: replace(at, keys=at.keys[1:]), "keys does not fit the members"),
         (lambda at: replace(at, codes=at.codes + 9), "code without a text in its key column"),
-        (lambda at: replace(at, depths=at.depths + 9), "depths do not fit the slots"),
-        (lambda at: replace(at, own=False), "keys do not fit the members"),
+        (lambda at: replace(at, depths=at.depths + 9), "depths does not fit the slots"),
+        (lambda at: replace(at, own=False), "keys does not fit the members"),
     ],
 )
 def test_a_damaged_pack_is_rejected(

@@ -62,7 +62,7 @@ def changed(pack: Pack, name: str, change: Change) -> Pack:
         ("r", clause(classes=None), "gives no answer"),
         ("r", clause(classes=()), "no classes"),
         ("r", clause(classes=(1, 1)), "one twice"),
-        ("r", clause(classes=(3,)), "a class that it does not have"),
+        ("r", clause(classes=(3,)), "a class that the model does not have"),
         ("r", clause(predicted=1), "gives classes and class"),
         ("r", clause(anything=True), "gives classes and anything"),
         ("q", clause(predicted=1), "gives interval and class"),
@@ -80,11 +80,11 @@ def changed(pack: Pack, name: str, change: Change) -> Pack:
             clause(value=Reduce(op="sum", members=0, arg=Param(index=0), skip=False)),
             "ranges over members",
         ),
-        ("s", clause(bank=99), "without a condition"),
-        ("q", field(span=(100.0, 0.0)), "a span that is none"),
-        ("r", field(span=(0.0, 1.0)), "a span that is none"),
+        ("s", clause(bank=99), "a condition that the pack does not contain"),
+        ("q", field(span=(100.0, 0.0)), "a span although it has classes"),
+        ("r", field(span=(0.0, 1.0)), "a span although it has classes"),
         ("r", field(classes=("A", "B", "C", "A")), "a class twice"),
-        ("r", field(output=""), "does not say what it is called"),
+        ("r", field(output=""), "names no output"),
         ("r", field(proven=("within",)), "lists a proven property that does not apply to it"),
         ("p", field(proven=("nonempty",)), "lists a proven property that does not apply to it"),
         ("p", field(name="r"), "occurs twice"),
@@ -122,9 +122,9 @@ def test_a_number_that_is_not_finite_is_rejected_by_its_field(pack: Pack, bound:
         ("p", "number", 1, {}, "decides by `number` among 3 classes"),
         ("p", "logit", 1, {}, "decides by `logit` among 3 classes"),
         ("s", "largest", 2, {}, "decides by `largest` among 0 classes"),
-        ("p", "largest", 2, {}, "has 2 answers"),
+        ("p", "largest", 2, {}, "has a network with 2 outputs, not 3"),
         ("s", "number", 1, {"std": (0.0,)}, "mean or standard deviation"),
-        ("s", "number", 1, {"mean": ()}, "columns that are not there"),
+        ("s", "number", 1, {"mean": ()}, "different numbers of inputs"),
     ],
 )
 def test_a_wrong_network_is_rejected(
@@ -166,7 +166,7 @@ def test_weights_that_are_no_numbers_and_a_network_beside_clauses_are_rejected(p
     assert (
         read_pack(replace(alone, arrays=good).to_bytes()).manifest.knowledge[3].network == network
     )
-    with pytest.raises(PackError, match="not of numbers"):
+    with pytest.raises(PackError, match="weights that are not finite numbers"):
         read_pack(replace(alone, arrays=good | {"b": np.array([np.nan])}).to_bytes())
     with pytest.raises(PackError, match="both clauses and a network"):
         read_pack(replace(changed(pack, "s", field(network=network)), arrays=good).to_bytes())

@@ -40,5 +40,12 @@ def test_the_least_lag_counts() -> None:
 
 
 def test_names_that_no_client_has() -> None:
-    with pytest.raises(UsageError, match="none of the clients"):
+    with pytest.raises(UsageError, match="no cause is between two clients"):
         prior([LINE], ["linz", "wien"])
+
+
+def test_the_error_names_the_client_that_does_not_take_part() -> None:
+    """The driver may take part; the other end of the cause is then the unknown name."""
+    cause = CauseRecord(name="line", drives=(Drive(driver="linz", driven="graz"),))
+    with pytest.raises(UsageError, match="`graz` is not one of them"):
+        prior([cause], ["linz", "wien"])

@@ -205,7 +205,10 @@ for _ in range(300):
         (put("contract", "step", value=0.0), "not a length of time"),
         (put("contract", "step", value=-5.0), "not a length of time"),
         (put("contract", "views", 1, "column", value=99), "view 1"),
-        (put("contract", "columns", 4, "role", value="input"), "no output in slot 1"),
+        (
+            put("contract", "columns", 4, "role", value="input"),
+            "slot 1 that is not of the kind `output`",
+        ),
         (put("skeletons", 1, "right", "index", value=7), "bank.1.params"),
         (put("skeletons", 1, "right", "index", value=-1), "bank.1.params"),
         (put("skeletons", 0, value={"kind": "and", "args": []}), "connective of nothing"),

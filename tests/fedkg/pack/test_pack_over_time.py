@@ -162,7 +162,7 @@ def test_truth_values_are_codes_of_false_and_true(words: tuple[str, ...], fits: 
     if fits:
         assert read_pack(body).manifest.contract == contract
     else:
-        with pytest.raises(PackError, match="no category"):
+        with pytest.raises(PackError, match="not of the kind `category`"):
             read_pack(body)
 
 
@@ -198,7 +198,7 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         ),
         (
             lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])),
-            "bank.0.member.0.slots has a column that is no input",
+            "bank.0.member.0.slots has a column in slot",
         ),
         (lambda: make_bank(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
         (lambda: make_bank(NESTED), "members that it does not contain"),

@@ -98,7 +98,13 @@ def draft_requirements(export: FretExport, name: str, component: str = "") -> Fr
         known = sorted({item.component for item in items} - {""})
         items = [item for item in items if item.component == component]
         if not items and export.requirements:
-            advice = did_you_mean(component, known, f"its components: {', '.join(known[:12])}")
+            listed = ", ".join(f"`{one}`" for one in known[:12])
+            otherwise = (
+                f"the components of the export are: {listed}"
+                if known
+                else "leave the component out: no requirement of the export names one"
+            )
+            advice = did_you_mean(component, known, otherwise)
             raise RequirementsError(
                 f"{name} has no requirements of the component `{component}`", help=advice
             )

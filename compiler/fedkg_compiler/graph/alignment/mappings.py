@@ -69,13 +69,15 @@ def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnos
             status = [node.value for node in told.get(_STATUS, ()) if isinstance(node, ox.Literal)]
             ends = [_only_iri(told.get(end, ())) for end in (_SOURCE, _PREDICATE, _TARGET)]
             if len(status) != 1 or status[0] not in STATUSES:
-                shown = " and ".join(repr(text) for text in status) or "nothing"
+                shown = " and ".join(repr(text) for text in status)
                 problems.append(
                     _problem(
                         document,
                         ends,
-                        f"the status of a proposed mapping is {shown}",
-                        f"write one of {', '.join(STATUSES)}",
+                        f"the status of a proposed mapping is {shown}"
+                        if shown
+                        else "a proposed mapping has no status",
+                        f"write one fkg:mappingStatus, one of: {', '.join(STATUSES)}",
                     )
                 )
             elif status[0] == "accepted":

@@ -47,7 +47,9 @@ def align(
         UsageError: there is no such ontology or file, or it is one and the same.
     """
     if first == second:
-        raise UsageError(f"{first} cannot be compared with itself", expected="two ontologies")
+        raise UsageError(
+            f"{first} cannot be compared with itself", expected="two different ontologies"
+        )
     catalog = load_catalog() if catalog is None else catalog
     (one, said), (other, also) = gather(first, catalog), gather(second, catalog)
     if one is None or other is None:

@@ -93,9 +93,10 @@ def describe(
             ),
         )
     broken = {"failure": printed.strip().rpartition("\n")[2] or "it said nothing"}
-    answer: dict[str, Any] = (
-        json.loads(printed) if printed.startswith("{") else broken
-    )  # `Any`: JSON
+    try:
+        answer: dict[str, Any] = json.loads(printed)  # `Any`: JSON
+    except ValueError:  # Java's own messages
+        answer = broken
     if answer["failure"]:
         advice = "without --dl, OWL 2 RL is used, which leaves aside what it does not know"
         return None, (

@@ -231,7 +231,12 @@ class _Reader:
         elif kind in _EQUALITIES:
             predicate = NAMES[_EQUALITIES[kind]]
         else:
-            advice = "declare the range of the property in the ontology, or compare the value"
+            advice = (
+                "declare the range of the property in the ontology, or compare the value"
+                if kind == "DataRangeAtom"
+                else "give the atom one of the types swrl:ClassAtom, swrl:IndividualPropertyAtom, "
+                "swrl:DatavaluedPropertyAtom and swrl:BuiltinAtom"
+            )
             what = f"atoms of the kind swrl:{kind}" if kind else "an atom without a kind"
             fact = (node, TYPE, NAMES[kind]) if kind in NAMES else None
             self.refuse(f"fedkg does not read {what}", advice, fact)
@@ -253,7 +258,8 @@ class _Reader:
         if len(ends) != 2:
             advice = "give it two arguments"
             fact = (node, NAMES["builtin"], builtin)
-            self.refuse(f"swrlb:{name} has {len(ends)} arguments", advice, fact)
+            arguments = "1 argument" if len(ends) == 1 else f"{len(ends)} arguments"
+            self.refuse(f"swrlb:{name} has {arguments}", advice, fact)
         self.comparisons.append((name, ends[0], ends[1]))
 
     def kind(self, atom: int) -> str:

@@ -129,8 +129,9 @@ class NodeSet:
         for severity, noted in self._noted.items():
             if len(noted) > _MOST_REPORTED:
                 last = noted[-1]
-                more = f"{len(noted) - _MOST_REPORTED} more {severity}s"
-                message = f"{more} of this node set are not shown; the last one is here"
+                count = len(noted) - _MOST_REPORTED
+                more = f"{count} more {severity}{'s' * (count > 1)} of this node set"
+                message = f"{more} {'are' if count > 1 else 'is'} not shown; the last one is here"
                 advice = "correct the first ones and check again"
                 found.append(report(last.code, last.span, message, help=advice, severity=severity))
         return tuple(found)
@@ -253,7 +254,8 @@ class _Resolver:
         element, found = raw.element, self.found
         tag, written = f"<UA{element.sort}>", element.attributes.get("NodeId", "").strip()
         if not written:
-            self.mistake(element, f"this {tag} has no NodeId; it is left out", "every node has one")
+            message = f"this {tag} has no NodeId; it is left out"
+            self.mistake(element, message, 'add one, such as NodeId="ns=1;i=1001"')
             return
         node_id = self.own_id(element, written, tag)
         if node_id is None:

@@ -154,7 +154,9 @@ class _Reader:
                 self.fail(
                     at,
                     message,
-                    f"add `Prefix({mark[0]}:=<...>)`" if mark[1] else "the axiom is left out",
+                    f"add `Prefix({mark[0]}:=<...>)`"
+                    if mark[1]
+                    else "add its arguments in parentheses; the axiom is left out",
                 )
             else:
                 self.named(iri, at)

@@ -216,7 +216,8 @@ def _metadata(reading: _Reading, text: str) -> _Metadata | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         cell = _Cell("", mark.line + 1, mark.column + 1) if mark else _Cell("", 1, 1)
-        reading.report(cell, f"the metadata is not YAML: {error.problem}", "correct the line")
+        problem = error.problem or error.context
+        reading.report(cell, f"the metadata is not YAML: {problem}", "correct the line")
         return None
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
@@ -257,7 +258,8 @@ def _metadata(reading: _Reading, text: str) -> _Metadata | None:
         if not isinstance(value, _Cell) or not is_iri(value.value):
             cell = value if isinstance(value, _Cell) else _Cell("", 1, 1)
             what = "is not an IRI" if isinstance(value, _Cell) else "is missing"
-            advice = f"add `{slot}: https://...` to the metadata"
+            verb = "write" if isinstance(value, _Cell) else "add"
+            advice = f"{verb} `{slot}: https://...` in the metadata"
             reading.report(cell, f"`{slot}` {what}", advice)
     return found
 
@@ -423,7 +425,7 @@ def _number(reading: _Reading, cell: _Cell | None) -> list[_Annotation]:
         number = -1.0
     if not 0 <= number <= 1:
         reading.report(
-            cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write it as 0.9"
+            cell, f"the confidence `{cell.value}` is not a number from 0 to 1", "write it as in 0.9"
         )
     return [(SSSOM + "confidence", ox.Literal(cell.value, datatype=ox.NamedNode(XSD + "decimal")))]
 

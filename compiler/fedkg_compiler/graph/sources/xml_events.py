@@ -10,7 +10,7 @@ from xml.parsers import expat
 from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.span_construction import point, report
-from fedkg_compiler.graph.xml_check import Entities, Refused, too_deep
+from fedkg_compiler.graph.xml_check import NOT_WELL_FORMED, Entities, Refused, too_deep
 
 
 class Place:
@@ -87,10 +87,7 @@ def walk(
         reason = expat.ErrorString(error.code)
         problems.append(
             report(
-                "FKG103",
-                span,
-                f"the XML is not well-formed here: {reason}",
-                help="the file may be incomplete: download or save it again",
+                "FKG103", span, f"the XML is not well-formed here: {reason}", help=NOT_WELL_FORMED
             )
         )
     return tuple(problems)

@@ -78,15 +78,17 @@ def missing(
 def _more(rest: Sequence[_Missing]) -> Diagnostic:
     """A note on the number of further undefined names, at the position of the first of them."""
     names = (
-        "1 more name that nothing defines"
+        f"1 more name that nothing defines, `{rest[0].written}`"
         if len(rest) == 1
-        else f"{len(rest):,} more names that nothing defines"
+        else f"{len(rest):,} more names that nothing defines, `{rest[0].written}` first"
     )
     return report(
         "FKG121",
         point(rest[0].schema.file, rest[0].element.line, rest[0].element.column),
-        f"{names}, `{rest[0].written}` first",
-        help="add the schemas that define them; the other names are often in the same file",
+        names,
+        help="add the schema that defines it, or correct the name"
+        if len(rest) == 1
+        else "add the schemas that define them; the other names are often in the same file",
         severity="warning",
     )
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
 from typing import Any, NoReturn
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import pyoxigraph as ox
 from typing_extensions import override
@@ -124,7 +124,9 @@ class Endpoint:
                         raise TimeoutError
                     if len(parts) > _MOST_BYTES // _AT_ONCE:
                         raise StoreProblem(
-                            "FKG141", f"answers with more than {_MOST_BYTES >> 20} MiB at once"
+                            "FKG141",
+                            f"answers with more than {_MOST_BYTES >> 20} MiB at once",
+                            help="lower the number of rows that the server sends at once",
                         )
                 expected = answer.headers.get("Content-Length", "")
                 body = b"".join(parts)
@@ -139,6 +141,12 @@ class Endpoint:
         except urllib.error.HTTPError as error:
             with error:
                 _complain(error, self.header is not None)
+        except (http.client.InvalidURL, UnicodeError) as error:
+            raise StoreProblem(
+                "FKG140",
+                f"is not a valid address: {error}",
+                help="write spaces and letters outside ASCII as %20 and the like",
+            ) from None
         except (TimeoutError, urllib.error.URLError, OSError, http.client.HTTPException) as error:
             raise StoreProblem("FKG140", self._reason(error), help=_AGAIN, passing=True) from None
 
@@ -148,7 +156,7 @@ class Endpoint:
             case TimeoutError():
                 return f"gives no answer within {self.patience.step_s:g} s"
             case ConnectionRefusedError():
-                return "cannot be reached: nobody listens there"
+                return "cannot be reached: no server listens there"
             case http.client.IncompleteRead():
                 return "broke off in the middle of an answer"
             case http.client.HTTPException() | ConnectionError():
@@ -228,11 +236,13 @@ def _complain(error: urllib.error.HTTPError, had_header: bool) -> NoReturn:
         )
         raise StoreProblem("FKG142", f"answers {code}: it requires credentials", help=advice)
     if 300 <= code < 400:
-        parts = urlsplit(error.headers.get("Location", ""))
+        parts = urlsplit(urljoin(error.url or "", error.headers.get("Location", "")))
         raise StoreProblem(
             "FKG140",
             f"answers {code}: it has moved",
-            help=f"give the new address: {parts.scheme}://{parts.netloc}{parts.path}",
+            help=f"give the new address: {parts.scheme}://{parts.netloc}{parts.path}"
+            if error.headers.get("Location")
+            else "ask the operator of the server for the new address",
         )
     if code in _PASSING:
         wait_s = _asked_wait(error.headers)

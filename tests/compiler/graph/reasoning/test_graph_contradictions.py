@@ -176,7 +176,7 @@ def test_nothing_is_told_where_nothing_contradicts(text: str, catalog: Catalog) 
 def test_members_of_one_pair_of_classes_are_reported_together(catalog: Catalog) -> None:
     members = " ".join(f"plant:m{i} a plant:C , plant:D ." for i in range(30))
     (found,) = contradictions(catalog, f"plant:C owl:disjointWith plant:D . {members}")
-    assert "29 more come of the same statements" in found.help
+    assert "the same statements about terms cause 29 more" in found.help
 
 
 def test_the_justification_is_the_least_and_in_the_order_of_the_files(

@@ -778,7 +778,7 @@ BAD = {
         3,
         "error[FKG103]",
         "this <UAVariable> has no NodeId",
-        "every node has one",
+        "add one, such as NodeId=",
     ),
     "a node id that is none": (
         replaced('NodeId="ns=1;i=206"', 'NodeId="ns=1;301"').replace(
@@ -847,7 +847,7 @@ BAD = {
         1,
         "error[FKG103]",
         "the XML is not well-formed here: no element found",
-        "the file may be incomplete: download or save it again",
+        "correct the XML at this place; if the file is incomplete, download or save it again",
     ),
     "not well formed": (
         replaced("<DisplayName>Filler 1</DisplayName>", "<DisplayName>Filler & 1</DisplayName>"),
@@ -855,7 +855,7 @@ BAD = {
         26,
         "error[FKG103]",
         "the XML is not well-formed here: not well-formed",
-        "the file may be incomplete: download or save it again",
+        "correct the XML at this place; if the file is incomplete, download or save it again",
     ),
     "no namespace of node sets": (
         replaced(
