@@ -56,7 +56,7 @@ def compile_rules(
     ):
         raise UsageError(
             f"{output} is one of the files to compile",
-            help=f"choose another name: -o {output.with_suffix('.fkgpack')}",
+            help="choose another name with -o, such as -o new.fkgpack",
         )
     if output.is_file() and not _is_pack(output):
         raise UsageError(

@@ -153,11 +153,7 @@ def evaluate(
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _print_notes(diagnostics)
-    if not Path(data).is_file():
-        raise UsageError(
-            f"table {data} does not exist",
-            help="give a CSV, TSV, Parquet or xlsx file; paths are relative to the current folder",
-        )
+    require_table(Path(data), "a CSV, TSV, Parquet or xlsx file")
     table = read_table(Path(data), dates=dates)
     result = evaluate_table(pack, table, missing="skip" if skip_missing else "error")
     comparison = compare(result, before, allowance) if before is not None else None
@@ -300,6 +296,22 @@ def _evaluate_sites(
         print_line(f"site {name}")
         _show(result, None)
         print_line("")
+
+
+def require_table(path: Path, kinds: str) -> None:
+    """Raise UsageError if a table does not exist or is a folder.
+
+    Args:
+        kinds: the kinds of files that the command reads, for the message.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a table", expected=kinds)
+    if not path.is_file():
+        raise UsageError(
+            f"table {path} does not exist",
+            expected=kinds,
+            help="paths are relative to the current folder",
+        )
 
 
 def with_file_rows(result: Evaluation, table: Table) -> Evaluation:

@@ -337,9 +337,10 @@ def change_rules(
     _require_extra()
     if back == bool(rules):
         raise UsageError(
-            "give the new rules, or --roll-back",
+            "give either the new rules or --roll-back",
             received="both" if back else "neither",
-            help="fedkg server change-rules FEDERATION RULES.fkg",
+            help="fedkg server change-rules FEDERATION RULES.fkg, or fedkg server change-rules "
+            "FEDERATION --roll-back",
         )
     from fedkg.deploy.rule_change import propose_rules, roll_back
 

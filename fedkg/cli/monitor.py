@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fedkg._internal.safe_text import escape_hidden
-from fedkg.cli.console import print_note
+from fedkg.cli.console import count, print_note
+from fedkg.cli.evaluate import require_table
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, load_selected, require_sites
 from fedkg.errors import Stopped, TableError, UsageError
@@ -137,12 +138,8 @@ def monitor(
             help="leave out --follow, because fedkg reads standard input until its end; "
             "or name a file",
         )
-    if path is not None and not path.is_file():
-        raise UsageError(
-            f"table {path} does not exist",
-            help="give a CSV file, or - for standard input; paths are relative to the current "
-            "folder",
-        )
+    if path is not None:
+        require_table(path, "a CSV file, or - for standard input")
     pack, _ = authoring.load_or_compile(rules)
     watch = _Monitor(
         pack,
@@ -157,12 +154,16 @@ def monitor(
     watch.load(again=path is None)
     try:
         with stop_on_sigterm():
-            pieces = _read_input() if path is None else _read_file(path, watch.consumed, follow)
+            pieces = (
+                _read_input()
+                if path is None
+                else _read_file(path, watch.consumed, follow, has_state=state is not None)
+            )
             watch.run(pieces, often, began)
     except KeyboardInterrupt as error:
         watch.save()
         raise Stopped(
-            f"stopped after {watch.stream.rows:,} rows",
+            f"stopped after {count(watch.stream.rows, 'row')}",
             help=f"the same command continues from {state}"
             if state is not None
             else "add --state FILE; the same command then continues",
@@ -221,7 +222,8 @@ class _Monitor:
             self._add(self.rows.feed(b"", end=True))
         if not self.rows.headers:
             raise TableError(
-                f"{self.rows.name} is empty", expected="a header line, then rows of data"
+                f"{self.rows.name} contains no complete header line",
+                expected="a header line that ends with a line break, then rows of data",
             )
         if self._state is None:
             self._tell_verdicts(self.stream.finish(self._report))
@@ -305,15 +307,17 @@ class _Monitor:
         try:
             document = parse_json(read_file(self._state), str(self._state))
             if document["format"] != STATE_FORMAT or document["rules"] != self._digest():
-                raise ValueError("other rules, or another version of fedkg")
+                raise ValueError("the state of other rules, another site or another fedkg version")
             empty = self.rows.restore(document["stream"], again=again)
             self.stream.restore(document["evaluation"], self._converted(empty))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if self.rows.consumed < 0:
+                raise ValueError(f"a negative position, {self.rows.consumed}")
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise UsageError(
-                f"{self._state} does not hold the state of a stream with these rules",
+                f"{self._state} does not hold the state of this stream with these rules",
                 received=str(error)
                 if isinstance(error, ValueError)
-                else "a file without the fields of a state",
+                else "a file without the fields of a state, or with other values in them",
                 help="choose another --state, or remove the file to start again",
             ) from error
 
@@ -370,6 +374,7 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
 
     folder = RunFolder(path)
     require_run(folder)
+    folder.environment()  # a causal discovery has no trials
     first = folder.read_json(TRIALS)[0]["id"]
     rows = [
         *folder.rows("checks.csv"),
@@ -395,7 +400,7 @@ def _read_input() -> Iterator[bytes]:
         yield piece
 
 
-def _read_file(path: Path, start: int, follow: bool) -> Iterator[bytes]:
+def _read_file(path: Path, start: int, follow: bool, *, has_state: bool) -> Iterator[bytes]:
     """Pieces of a file from a position on; with `follow`, of what is written to it later.
 
     Raises TableError if the file becomes shorter, or another file takes its place.
@@ -404,7 +409,7 @@ def _read_file(path: Path, start: int, follow: bool) -> Iterator[bytes]:
         number = os.fstat(file.fileno()).st_ino
         at = start
         if os.fstat(file.fileno()).st_size < start:
-            raise _replaced(path)
+            raise _replaced(path, has_state)
         file.seek(start)
         while True:
             piece = file.read(PIECE)
@@ -418,11 +423,12 @@ def _read_file(path: Path, start: int, follow: bool) -> Iterator[bytes]:
             time.sleep(WAIT)
             now = path.stat()
             if now.st_ino != number or now.st_size < at:
-                raise _replaced(path)
+                raise _replaced(path, has_state)
 
 
-def _replaced(path: Path) -> TableError:
+def _replaced(path: Path, has_state: bool) -> TableError:
     return TableError(
         f"{path} became shorter, or was replaced by another file",
-        help="append rows to one file; for a new file choose another --state",
+        help="append rows to one file; for a new file "
+        + ("choose another --state" if has_state else "start the command again"),
     )

@@ -93,7 +93,7 @@ def new(
         )
     if output.exists() and any(source.exists() and source.samefile(output) for source in files):
         raise UsageError(
-            f"{output} is an input of this command", help="choose another name: -o rules.fkg"
+            f"{output} is an input of this command", help="choose another name with -o"
         )
     if source is not None:
         if sites is not None:
@@ -288,10 +288,11 @@ def _draft_with_sites(
     from fedkg.sites.sites_file import find_site
     from fedkg.tables import read_table
 
-    if sites.exists() and output.exists() and sites.samefile(output):
+    if sites.resolve() == output.resolve():
         raise UsageError(
-            f"{sites} is both the sites file and the rule file that -o names",
-            help="choose another name: -o rules.fkg",
+            f"--sites and -o both name {output}",
+            help="choose different names for the sites file and the rule file: --sites sites.yaml "
+            "-o rules.fkg",
         )
     first = read_table(files[0]) if files else None
     tags = authoring.find_tags(first) if first is not None else None

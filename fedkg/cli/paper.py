@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
+from fedkg.cli.output_files import check_output_path
 from fedkg.cli.progress import ProgressDisplay
 from fedkg.cli.run_job import stop_on_sigterm
 from fedkg.errors import FedkgError, MissingExtra, Stopped, UsageError
@@ -144,7 +144,8 @@ def _run(
             ) from error
         except FedkgError as error:
             failed[study.name] = str(error)
-            print_note(f"{study.name} failed, the other studies continue: {error}")
+            goes_on = ", the other studies continue" if number + 1 < len(studies) else ""
+            print_note(f"{study.name} failed{goes_on}: {error}")
         else:
             results.append(result)
             _show(paper, result)
@@ -198,11 +199,7 @@ def _write_page(page: Path, name: str | None, out: Path | None) -> None:
         raise UsageError(
             f"--page {page} is not a Markdown file", expected="a name that ends with .md"
         )
-    if not os.access(page.resolve().parent, os.W_OK):
-        raise UsageError(
-            f"--page {page}: you may not write to the folder of this page",
-            help="choose another folder, or change its permissions",
-        )
+    check_output_path(page, "claims.md", option="--page")
     results = collect(folders, page.with_suffix(".json"))
     write_results(results, page)
     print_line(f"{page}: {count(len(results), 'result')}")

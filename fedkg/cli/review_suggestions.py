@@ -93,15 +93,14 @@ def review(
 def _edited(text: str) -> tuple[str, str]:
     """The name and the statement of ``NAME=FILE``."""
     name, sign, file = text.partition("=")
-    if not sign or not file:
+    if not sign or not file or not name:
         raise UsageError(
             "--edit takes a suggestion and a file", expected="NAME=FILE", received=text
         )
     path = Path(file)
     if not path.is_file():
         raise UsageError(
-            f"the file {file} for `{name}` does not exist",
-            help="paths are relative to the current folder",
+            f"there is no file {file} for `{name}`", help="paths are relative to the current folder"
         )
     try:
         body = read_file(path).decode("utf-8").strip()

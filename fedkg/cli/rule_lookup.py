@@ -63,7 +63,7 @@ def _suggest_name(word: str, names: Sequence[str]) -> str:
     if near:
         return f"did you mean `{near}`?"
     shown = ", ".join(known[:MAX_NAMED]) + (" ..." if len(known) > MAX_NAMED else "")
-    return f"its rules: {shown}" if known else "the files define no rules"
+    return f"the rules are: {shown}" if known else "name files that define rules; these define none"
 
 
 def describe_part(part: Placement) -> str:

@@ -109,13 +109,15 @@ def run(
     path, axes = _split_arguments(job or [], grid)
     if (path is None) == (resume is None):
         raise UsageError(
-            "give a job file, or --resume with a run folder",
+            "give either a job file, or --resume with a run folder",
+            received="neither" if path is None else "both",
             help="fedkg run job.yaml, or fedkg run --resume runs/tuesday",
         )
     if resume is not None and (folder or changes or axes or seeds):
         raise UsageError(
-            "--resume continues the run with the job that is stored in its folder",
-            help="leave out --out, --set, --seeds and --grid, or start a new run",
+            "--resume cannot be combined with --out, --set, --seeds or --grid, because it "
+            "continues the run with the job that is stored in its folder",
+            help="leave out these options, or start a new run: fedkg run JOB.yaml",
         )
     _require_job_file(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
@@ -263,7 +265,8 @@ def _split_arguments(
         raise UsageError(
             "give one job file",
             received=" ".join(files),
-            help="name one job file; fields and values follow --grid",
+            help="name one job file; write a changed field after --set, and compared values after "
+            "--grid",
         )
     return (Path(files[0]) if files else None), [
         *(grid or []),
@@ -325,7 +328,8 @@ def _run_or_resume_sweep(
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            "--seeds and --grid do not work under torchrun", help="start one torchrun per run"
+            "a sweep (--seeds, --grid, or --resume of one) does not work under torchrun",
+            help="start one torchrun per run",
         )
     axes, chosen = (
         [parse_axis(text) for text in grid],

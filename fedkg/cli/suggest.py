@@ -130,9 +130,10 @@ def suggest(
     )
     if (options or accepted) and not (len(sources) == 1 and sources[0].is_dir()):
         raise UsageError(
-            "--review, --accept, --reject and --edit apply to one run",
-            expected="fedkg suggest RUN --review",
-            help="name the folder of one run and nothing else",
+            "--review, --accept, --reject, --edit and --accepted apply to one run",
+            expected="the folder of one run and nothing else",
+            received=", ".join(map(str, sources)),
+            help="fedkg suggest RUN --review",
         )
     if ask and as_json:
         raise UsageError(
@@ -141,7 +142,10 @@ def suggest(
         )
     require_sites(sites, site)
     if client and sites is not None:
-        raise UsageError("--client and --sites exclude each other", help=f"--site {client}")
+        raise UsageError(
+            "--client and --sites exclude each other",
+            help=f"replace --client: --sites {sites} --site {client}",
+        )
     names = load_selected(sites, site)[1] if sites is not None else None
     client = client or site
     found = _read_sources(sources)
@@ -150,7 +154,7 @@ def suggest(
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
-            f"the sources contain no findings for client `{client}`",
+            f"the sources contain no mined properties of client `{client}`",
             expected=", ".join(known[:20]) or "a run with `infer` statements in its rules",
             help="remove --client (or --site) for rules of all clients",
         )
@@ -236,7 +240,9 @@ def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:
         if not any(one.properties or one.edges or one.evidence for one in own):
             raise UsageError(
                 f"{source} contains no findings",
-                help="create a graph of findings: fedkg ontology learned RUN -o learned.trig",
+                help="name a run with `infer` statements in its rules, or a causal discovery"
+                if source.is_dir()
+                else "create a graph of findings: fedkg ontology learned RUN -o learned.trig",
             )
         found += own
     return found

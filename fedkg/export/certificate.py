@@ -231,7 +231,7 @@ def certify_forecasts(
         if entry["status"] == "enforced" and violation.any():
             raise FedkgError(
                 f"the exported model violates the rule `{record.name}`",
-                received=f"{violation.max():.3g} for a random window",
+                received=f"a violation of {violation.max():.3g} for a random window",
                 help="report this as a bug of fedkg, with the rules",
             )
         entries.append(
@@ -288,7 +288,7 @@ def certify_knowledge(
         if excluded.any():
             raise FedkgError(
                 "the exported model gives an excluded class a probability above 0",
-                received=f"{excluded.max():.3g}",
+                received=f"a probability of {excluded.max():.3g}",
                 help="report this as a bug of fedkg, with the rules",
             )
         entries.append(
@@ -360,7 +360,7 @@ def certify_ranges(
         if enforced and beyond.any():
             raise FedkgError(
                 f"the exported model leaves the range of the knowledge `{own_names}`",
-                received=f"{violation[beyond].max():.3g} beyond it",
+                received=f"an output that is {violation[beyond].max():.3g} beyond the range",
                 help="report this as a bug of fedkg, with the rules",
             )
         entries.append(

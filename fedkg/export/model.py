@@ -200,11 +200,11 @@ def require_enforceable(
     ]
     if absent:
         raise LayoutError(
-            "the exported model cannot enforce "
-            f"{', '.join(_rules_reading(rules.pack, absent))}: the model has no "
-            "feature for a category that is read there",
-            received=", ".join(column.name for column in absent),
-            help="add the code of the category to the features, or leave the rule out",
+            f"the exported model cannot enforce {', '.join(_rules_reading(rules.pack, absent))}: "
+            f"the model has no feature for {', '.join(f'`{one.name}`' for one in absent)}",
+            expected="a feature for each category that the rules read",
+            help="add the code of the category to the features, or remove the rules that read the "
+            "category",
         )
 
 

@@ -87,9 +87,9 @@ def export_run(
     if reason:
         raise JobError(
             f"the model of this run cannot be exported: {reason}",
-            expected="a model of tables or windows that predicts numbers, a probability, classes "
-            "or forecasts",
-            help="fedkg.export_model exports PyTorch modules",
+            expected="a model of tables or windows, without `augment`, that predicts numbers, a "
+            "probability, classes or forecasts, with rules about them or with `model.inject`",
+            help="train a run with such a job; fedkg.export_model exports other PyTorch modules",
         )
     enforced, module = _enforced_rules(built)
     knowledge = _knowledge(experiment, built, site)

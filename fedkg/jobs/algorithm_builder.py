@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from fedkg._internal.user_code import load_object
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 from fedkg.federated import Algorithm, ScoreOptions
 from fedkg.federated.algorithms import pcfedavg
 from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
@@ -109,13 +109,16 @@ def _own_algorithm(name: str, path: str, options: Mapping[str, Any]) -> Algorith
 
 def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
     """What a user's function returns. `Any`: its keyword arguments and its result."""
+    make = load_object(path, field)
     try:
-        return load_object(path, field)(**options)
-    except TypeError as error:
+        return make(**options)
+    except FedkgError:
+        raise
+    except Exception as error:  # whatever the user's function raises
         raise JobError(
-            f"{field}: {path} does not accept `options`",
-            received=f"{', '.join(options) or 'none'}: {error}",
-            help="correct `options`, or the parameters of the function in the file",
+            f"{field}: {path} fails with the `options` {', '.join(options) or 'of the job (none)'}",
+            received=f"{type(error).__name__}: {error}",
+            help="correct `options`, or the function in the file",
         ) from error
 
 

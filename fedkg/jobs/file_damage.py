@@ -70,6 +70,10 @@ def require_run(folder: RunFolder) -> None:
         JobError: the log or the initial files are missing.
     """
     if not folder.exists():
+        from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error
+
+        if is_sweep(folder.path):
+            raise sweep_error(folder.path)
         if folder.path.is_dir():
             require_intact(folder)
         if (folder.path / LOCK).exists():

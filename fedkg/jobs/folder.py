@@ -556,8 +556,8 @@ class RunFolder:
             raise UsageError(
                 f"{self.path} contains a causal discovery, which has no rounds to list, "
                 "resume or repeat",
-                help=f"see its results in {self.path / 'report.html'}; choose another --out "
-                "for another run",
+                help=f"see its results in {self.path / 'report.html'}; name the folder of a "
+                "training run, or for a new run another --out",
             )
         sources = found.get("sources") if isinstance(found, dict) else None
         whole = isinstance(sources, list) and all(
@@ -704,5 +704,6 @@ def _lock(handle: IO[str], path: Path) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
     raise UsageError(
-        f"another process is working in {path}", help="wait for it, or choose another --out"
+        f"another process is working in {path}",
+        help="wait until it ends, or start a new run with another --out",
     )

@@ -47,7 +47,8 @@ class Recovery:
             is_restored = self.folder.restore(name, body)
         except FedkgError as error:
             raise damage.error(
-                self.folder.path, f"{RESTORE_HELP} (it cannot be rebuilt: {error})"
+                self.folder.path,
+                f"{RESTORE_HELP} (it cannot be rebuilt: {error.message.splitlines()[0]})",
             ) from error
         if not is_restored:
             raise damage.error(self.folder.path)

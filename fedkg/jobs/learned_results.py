@@ -7,7 +7,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg.errors import UsageError
+from pydantic import ValidationError
+
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.file_damage import require_intact
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
 from fedkg.jobs.schema.endpoint_recognition import is_address
@@ -84,7 +86,19 @@ def read_learned(folder: str | Path) -> LearnedKnowledge:
     """
     files = RunFolder(Path(folder))
     if LEARNED in files.log.states():
-        return LearnedKnowledge.model_validate_json(files.read_bytes(LEARNED))
+        try:
+            return LearnedKnowledge.model_validate_json(files.read_bytes(LEARNED))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise JobError(
+                f"{Path(folder) / LEARNED} does not contain the findings of a run",
+                received=f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}",
+                help="its checksum fits the log: use the version of fedkg that wrote it",
+            ) from error
+    from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error  # imports all of the job
+
+    if is_sweep(files.path):
+        raise sweep_error(files.path)
     if not files.exists():
         raise UsageError(
             f"{folder} is not a run folder",

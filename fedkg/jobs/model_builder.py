@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fedkg._internal.user_code import load_object
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.schema import model_section as schema
 from fedkg.models import (
     MODELS,
@@ -125,11 +125,21 @@ def _import_module(
     path: str, sample: tuple[int, ...], options: dict[str, Any], outputs: int
 ) -> Model:
     """The module at ``package.file:Name`` or ``net.py:Name``. `Any`: options from the job."""
-    if path.rpartition(":")[0].endswith(".py"):
-        made = load_object(path, "model.path")
-        model = TorchModule(build=partial(made, **options), sample=sample)
-    else:
-        model = load_torch_module(path, sample, **options)
+    try:
+        if path.rpartition(":")[0].endswith(".py"):
+            made = load_object(path, "model.path")
+            model = TorchModule(build=partial(made, **options), sample=sample)
+        else:
+            model = load_torch_module(path, sample, **options)
+    except FedkgError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise JobError(
+            f"model.path: {path} cannot be created with `model.options` "
+            f"({', '.join(options) or 'none'})",
+            received=f"{type(error).__name__}: {error}",
+            help="correct `model.options`, or the module in the file",
+        ) from error
     answered = model.apply(
         {key: value.unsqueeze(0) for key, value in model.init(0).items()}, torch.zeros(1, *sample)
     ).shape[-1]

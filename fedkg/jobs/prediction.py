@@ -40,7 +40,7 @@ from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.schema.data_section import TABLE_SET, Site
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import read_site_frame
-from fedkg.jobs.sweep.stored_plan import is_sweep
+from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error
 from fedkg.jobs.trial_expansion import TrialConfig
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Model, Params, predict
@@ -127,11 +127,9 @@ def predict_sites(
     began = time.monotonic()
     run = RunFolder(Path(folder))
     if is_sweep(run.path):
-        raise UsageError(
-            f"{folder} holds a sweep, not a run",
-            help=f"choose one of its runs: {run.path}/cells/...",
-        )
+        raise sweep_error(run.path)
     require_run(run)
+    run.environment()  # a causal discovery has no trials
     entry = _find_trial(run, trial)
     job, experiment, configs = reopen_run(run, trust_code)
     config = next(one for one in configs if one.id == entry)

@@ -27,9 +27,11 @@ def choose_output(job: Job, pack: Pack) -> str:
         if job.output not in names:
             raise JobError(
                 f"output: the rules do not define the output `{job.output}`",
-                expected=", ".join(names) or "none",
+                expected=", ".join(names) or "an `output` statement in the rules",
                 received=job.output,
-                help="set `output` of the job to one of these",
+                help="set `output` of the job to one of these"
+                if names
+                else "add the statement to the rule file, or remove `output` from the job",
             )
         return job.output
     fitting = [one.name for one in columns if table and one.source == job.data.label]

@@ -17,7 +17,7 @@ from fedkg.jobs.job_privacy import has_system_noise
 from fedkg.jobs.run_initial_files import describe_environment
 from fedkg.jobs.runner import repeat_run
 from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.sweep.stored_plan import is_sweep
+from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error
 
 MACHINE_COLUMNS = frozenset({"seconds", "notes"})
 """Columns that depend on the machine: times, and measurements for the choice of an executor."""
@@ -69,10 +69,7 @@ def reproduce(
     """
     first = RunFolder(Path(folder))
     if is_sweep(first.path):
-        raise UsageError(
-            f"{folder} holds a sweep, not a run",
-            help=f"choose one of its runs: {first.path}/cells/...",
-        )
+        raise sweep_error(first.path)
     environment_changes = tuple(_environment_changes(first.environment())) if first.exists() else ()
     if first.exists() and not all(entry.get("done") for entry in first.read_json(TRIALS)):
         raise JobError(

@@ -138,7 +138,7 @@ def require_hard_rules(experiment: Experiment, config: TrialConfig, checks: Sequ
             reasons |= {name: own[0] for name, own in found.items() if name in hard and all(own)}
     if reasons:
         name, reason = next(iter(reasons.items()))
-        more = f" (and {len(reasons) - 1} more hard rules)" if len(reasons) > 1 else ""
+        more = f" (one of {len(reasons)} such hard rules)" if len(reasons) > 1 else ""
         raise JobError(
             f"no site can evaluate the hard rule `{name}`{more}: {reason}",
             help="give the sites data that the rule is about, or accept it: "
@@ -190,7 +190,7 @@ def reopen_run(
     if create is create_experiment and str(begun.data.sites_file or "").endswith(ELSEWHERE):
         raise UsageError(
             f"the run in {folder.path} belongs to a federation: its tables are at its sites",
-            help=f"fedkg server run {folder.path.parent}",
+            help=f"to continue the run: fedkg server run {folder.path.parent}",
         )
     if JOB in recovery.damaged:
         _reject_changed_file(folder)
@@ -317,12 +317,12 @@ def _keyed_checksum(key: bytes) -> Checksum:
 def _require_same_file(path: str, digest: str, checksum: Checksum) -> None:
     if not Path(path).is_file():
         raise JobError(
-            f"the data file {path} of the run is missing",
+            f"the file {path}, which the run has read, is missing",
             help="restore it, or start a new run with another --out",
         )
     if checksum(sha256_of(path)) != digest:
         raise JobError(
-            f"the data file {path} has changed since the run started",
+            f"the file {path} has changed since the run started",
             help="restore it, or start a new run with another --out",
         )
 

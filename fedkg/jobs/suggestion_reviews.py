@@ -60,12 +60,14 @@ def read_reviews(folder: Path) -> list[Review]:
     if REVIEWS not in files.log.states() and not (folder / REVIEWS).exists():
         return []
     try:
-        lines = files.read_bytes(REVIEWS).splitlines()
-        return [Review.model_validate_json(line) for line in lines]
+        found: list[Review] = []
+        for line in files.read_bytes(REVIEWS).splitlines():
+            found.append(Review.model_validate_json(line))  # noqa: PERF401  the error counts them
+        return found
     except ValidationError as error:
         first = error.errors()[0]
         raise JobError(
-            f"{folder / REVIEWS} has a line that is not a decision",
+            f"{folder / REVIEWS}, line {len(found) + 1}: this is not a decision",
             received=f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}",
             help="its checksum fits the log: use the version of fedkg that wrote it",
         ) from error
@@ -185,12 +187,20 @@ def _evidence(one: Review) -> list[tuple[str, str]]:
 def _require_text(text: str, what: str, option: str, most: int) -> str:
     text = " ".join(text.split())
     if not text:
-        raise UsageError(f"{what} of the decision is missing", help=f"add {option}")
-    if len(text) > most or HIDDEN.search(text):
         raise UsageError(
-            f"{what} of the decision is not a short plain text",
-            expected=f"at most {most:,} characters without control characters",
+            f"{what} of the decision is missing", help=f"add {option}, or fill in the form"
+        )
+    if len(text) > most:
+        raise UsageError(
+            f"{what} of the decision is too long",
+            expected=f"at most {most:,} characters",
             received=f"{len(text):,} characters",
-            help="shorten it, and remove tabs and other control characters",
+            help="shorten the text",
+        )
+    if (hidden := HIDDEN.search(text)) is not None:
+        raise UsageError(
+            f"{what} of the decision contains a control character",
+            received=f"{hidden[0]!a} at character {hidden.start() + 1}",
+            help="remove the character",
         )
     return text

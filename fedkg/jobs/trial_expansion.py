@@ -105,7 +105,9 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
     twice = next((name for i, name in enumerate(ids) if name in ids[:i]), None)
     if twice:
         raise JobError(
-            f"compare: two trials would be called `{twice}`", help="list every value once"
+            f"compare: two trials would be called `{twice}`",
+            help="list each value of `compare` and each seed once; values of one field must differ "
+            "in their first six digits or their letters",
         )
     return tuple(configs)
 

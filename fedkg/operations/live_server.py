@@ -178,7 +178,9 @@ class SuggestionDesk:
         learned, candidates, _ = self.read()
         decision = form.get("decision")
         if decision not in ("accept", "reject"):
-            raise UsageError("the decision is missing", expected="accept or reject")
+            raise UsageError(
+                "the form contains no decision", expected="`decision` with `accept` or `reject`"
+            )
         made = review_suggestion(
             learned,
             candidates,
@@ -419,11 +421,11 @@ def serve_folder(folder: Path, address: str, port: int) -> Iterator[LiveServer]:
     watcher = FolderWatcher(folder)
     try:
         server = LiveServer(watcher, address, port)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a name may not suit DNS
         raise UsageError(
             f"cannot listen on {address} port {port}",
             received=getattr(error, "strerror", None) or str(error),
-            help="choose another --port, or 0 for a free one",
+            help="choose another --port (0: a free one), or correct --address",
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="fedkg http", daemon=True)
     try:

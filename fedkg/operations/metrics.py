@@ -225,11 +225,11 @@ def serve_metrics(port: int, address: str) -> Iterator[tuple[RunMetrics, str]]:
     registry.register(metrics)
     try:
         server, thread = start_http_server(port, address, registry)
-    except OSError as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a name may not suit DNS
         raise UsageError(
             f"--metrics-port: cannot listen on {address} port {port}",
-            received=error.strerror or str(error),
-            help="choose another port, or 0 for a free one",
+            received=getattr(error, "strerror", None) or str(error),
+            help="choose another port (0: a free one), or correct --metrics-address",
         ) from error
     try:
         host = f"[{address}]" if ":" in address else address

@@ -39,8 +39,16 @@ def create_sender(target: str) -> Sender:
     Raises:
         UsageError: there is no such command, or the address has no host.
     """
-    address = urlsplit(target)
-    if address.scheme in ("http", "https"):
+    if target.lower().startswith(("http:", "https:")):
+        try:
+            address = urlsplit(target)
+            str(address.hostname).encode("idna"), address.port
+        except ValueError as error:  # also for a name that does not suit DNS
+            raise UsageError(
+                f"--notify {target}: the address is not valid",
+                received=str(error),
+                help="correct the host or the port, as in https://example.org:8443/hook",
+            ) from error
         if not address.hostname:
             raise UsageError(
                 f"--notify {target}: the address has no host",
@@ -53,11 +61,13 @@ def create_sender(target: str) -> Sender:
         raise UsageError(
             f"--notify {target}: the command cannot be split into words",
             received=str(error),
-            help="close each quote",
+            help="close each quote, and write a backslash as two",
         ) from error
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
-            f"--notify {target}: there is no such command",
+            f"--notify {target}: there is no such command"
+            if command
+            else "--notify: the command is empty",
             help="give a command with its arguments, or an address (https://...)",
         )
     return lambda body: _run(command, body)
@@ -74,7 +84,12 @@ def _run(command: Sequence[str], body: bytes) -> None:
         check=False,
     )
     if done.returncode:
-        raise OSError(f"{command[0]} exited with {done.returncode}")
+        how = (
+            f"exited with {done.returncode}"
+            if done.returncode > 0
+            else f"was ended by signal {-done.returncode}"
+        )
+        raise OSError(f"{command[0]} {how}")
 
 
 def _post(address: SplitResult, body: bytes) -> None:

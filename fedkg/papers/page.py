@@ -13,6 +13,11 @@ from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
 from fedkg.papers.study import RESULTS, format_ours, slug
 
+RESULT_FIELDS = frozenset(
+    ("paper", "study", "size", "seeds", "settings", "seconds", "load", "data", "rows")
+)
+"""Fields of a result that the page shows."""
+
 INTRODUCTION = """# Claims of the papers
 
 fedkg implements the methods of five papers. `fedkg paper` lists their tables and figures, and
@@ -61,7 +66,7 @@ def collect(folders: Sequence[Path], earlier: Path | None = None) -> list[dict[s
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     if earlier is not None and earlier.is_file():
-        for result in json.loads(earlier.read_text(encoding="utf-8")):
+        for result in _read_results(earlier, list):
             found[result["paper"], result["study"]] = result
     files = [
         file
@@ -72,14 +77,33 @@ def collect(folders: Sequence[Path], earlier: Path | None = None) -> list[dict[s
     if folders and not files:
         raise UsageError(
             "no results in " + ", ".join(map(str, folders)),
-            help="run `fedkg paper NAME` first; smoke runs do not count",
+            expected="results of a run without --smoke",
+            help="run a study first: fedkg paper NAME",
         )
     for file in files:
-        result = json.loads(file.read_text(encoding="utf-8"))
+        [result] = _read_results(file, dict)
         result["data"] = "generated" if result["data"] == "generated" else "real where available"
         found[result["paper"], result["study"]] = result
     names = [(paper.name, study.name) for paper in PAPERS.values() for study in paper.studies]
     return [found[name] for name in names if name in found]
+
+
+def _read_results(file: Path, kind: type) -> list[dict[str, Any]]:
+    """The results in a JSON file: a list of them, or one. Raises UsageError. `Any`: JSON."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        document = None
+    results = document if isinstance(document, list) else [document]
+    if not isinstance(document, kind) or not all(
+        isinstance(one, dict) and one.keys() >= RESULT_FIELDS for one in results
+    ):
+        raise UsageError(
+            f"{file} does not contain results of studies",
+            expected="a file that `fedkg paper` wrote",
+            help="move this file elsewhere, and run the command again",
+        )
+    return results
 
 
 def write_results(results: Sequence[dict[str, Any]], page: Path) -> None:

@@ -340,7 +340,8 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
             return dict(result)
         raise UsageError(
             f"{file} is a result of other data or of another version of the jobs",
-            help="delete this file and the folders beside it, or choose another folder with --out",
+            help=f"choose another folder with --out, or delete {bench.folder} with the "
+            "results of all studies of this size",
         )
     begun = time.monotonic()
     rows = [

@@ -100,7 +100,7 @@ def read_causes(folder: Path) -> CandidateCauses:
             raise UsageError(
                 f"the run in {folder} found no causes",
                 expected="a run of a job with `kind: causes`, or a training with `augment`",
-                help="repeat it with more data, or use another run: fedkg run "
+                help="name the folder of a causal discovery, such as that of: fedkg run "
                 "examples/causes/job.yaml --out DIR",
             )
     return CandidateCauses(

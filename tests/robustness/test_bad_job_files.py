@@ -139,7 +139,7 @@ WRONG_FIELDS = [
     ("compare", {"nope": [1]}, "`nope`"),
     ("compare", {"algorithm": "fedavg"}, "`compare.algorithm`: must be a list"),
     ("compare", {"algorithm": []}, "the list of values is empty"),
-    ("compare", {"algorithm": ["scfa", "scfa"]}, "list every value once"),
+    ("compare", {"algorithm": ["scfa", "scfa"]}, "list each value of `compare` and each seed once"),
     ("compare", {"training.rounds": ["x"]}, "must be a whole number"),
     ("compare", {"data.alpha": [float("nan")]}, "a finite number"),
     ("corrupt", "linz", "`corrupt`: must be a section"),

@@ -124,7 +124,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["eval", "r.fkg", "folder"], 2, "table folder does not exist"),
+        (["eval", "r.fkg", "folder"], 2, "folder is a folder, not a table"),
         (["eval", "r.fkg", "none.csv"], 2, "table none.csv does not exist"),
         (["eval", "t.csv"], 2, "a table is missing"),
         (

@@ -133,7 +133,7 @@ class SiteMeasurements:
                 if not np.isfinite(values).any():
                     raise TableError(
                         f"{one.table.name}: column `{header}` contains no numbers in the steps "
-                        "of all sites",
+                        "that all sites have in common",
                         help=f"leave out this signal in `clients` of the job: {{{name}: [...]}}",
                     )
                 found[f"{name} {signal}"] = values
@@ -378,7 +378,7 @@ def _check_clocks(path: str, clocks: Mapping[str, SiteClock]) -> None:
             )
         if not one.time and one.rows != first.rows:
             raise TableError(
-                f"{path}: {first_name} and {name} have no times and differ in their rows",
+                f"{path}: {first_name} and {name} have no times and different numbers of rows",
                 expected="row n is the same step at all sites",
                 received=f"{first_name}: {first.rows:,} rows, {name}: {one.rows:,}",
                 help="describe the time columns, or remove rows",
@@ -451,10 +451,13 @@ def find_rows(one: SiteSeries, start: float, step: float, steps: int) -> NDArray
     wrong = np.flatnonzero(between | again)
     if wrong.size:
         row = int(inside[wrong[0]])
-        what = "between the steps" if between[wrong[0]] else "in the step of the row before, steps"
+        what = (
+            f"lies between the steps of {duration_text(step)}"
+            if between[wrong[0]]
+            else f"lies in the same step of {duration_text(step)} as the row before"
+        )
         raise TableError(
-            f"{one.table.name}, {one.table.where(row)}: the time lies {what} of "
-            f"{duration_text(step)}",
+            f"{one.table.name}, {one.table.where(row)}: the time {what}",
             expected=f"steps from {one.clock.format(start)}, which all sites have in common",
             received=one.clock.format(float(one.seconds[row])),
             help="resample the table to the steps of the other sites",

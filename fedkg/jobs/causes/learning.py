@@ -87,8 +87,8 @@ def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
             none + float((labels(series, m) ** 2).sum(1).mean())
         ):
             explanation = (
-                f"the learned causes of {client.name} predict it worse than none, "
-                f"{server:.3g} instead of {none:.3g}"
+                f"the learned causes of {client.name} predict its outputs worse than no causes, "
+                f"with an error of {server:.3g} instead of {none:.3g}"
             )
         if explanation:
             raise FedkgError(
@@ -112,7 +112,7 @@ def choose_lags(section: Learning, series: Series) -> tuple[tuple[int, ...], tup
             if name not in names:
                 raise JobError(
                     f"learning.lags: unknown client {name}",
-                    help=did_you_mean(name, names, f"they are {', '.join(names[:8])}"),
+                    help=did_you_mean(name, names, f"the clients are {', '.join(names[:8])}"),
                 )
         return tuple(section.lags.get(name, 1) for name in names), ()
     chosen = tuple(max(1, int(one)) for one in best_lags(series, MAX_LAGS))

@@ -29,7 +29,7 @@ from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData
 from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import DataContract
-from fedkg.tables import read_table
+from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]
 MIN_STEPS = 10
@@ -85,7 +85,7 @@ def read_measurements(job: CausesJob, contract: DataContract | None = None) -> M
         raise TableError(
             f"{table.name} is too short",
             expected=f"a row for each step, {MIN_STEPS} or more",
-            received=f"{table.rows} rows",
+            received=f"{table.rows} row{'' if table.rows == 1 else 's'}",
             help="use a longer recording",
         )
     _check_owners(job.clients)
@@ -101,7 +101,8 @@ def read_measurements(job: CausesJob, contract: DataContract | None = None) -> M
                 f"{table.name}: column `{column}` contains no numbers",
                 help="remove the column from `clients`, or use a table with its values",
             )
-        _reject_gaps(column, read[column], job.data.gaps, table.where)
+        where = partial(_describe_row, table)
+        _reject_gaps(column, read[column], job.data.gaps, where)
     return replace(
         _make_clients(job, job.clients, read),
         time_range=time_range_of_rows(table, training_steps(job, table.rows), list(read)),
@@ -127,6 +128,11 @@ def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
             owner[column] = client
 
 
+def _describe_row(table: Table, row: int) -> str:
+    """The file and the row, counted from 0."""
+    return f"{table.name}, {table.where(row)}"
+
+
 def _reject_gaps(column: str, values: F64, most: int, where: Callable[[int], str]) -> None:
     """Raise JobError for a gap of more than `most` steps; `where` describes a step (from 0)."""
     run = 0
@@ -134,8 +140,11 @@ def _reject_gaps(column: str, values: F64, most: int, where: Callable[[int], str
         run = run + 1 if here else 0
         if run > most:
             raise JobError(
-                f"{where(row)}: column `{column}` has a gap of more than {most} steps",
-                expected=f"gaps of at most {most} steps",
+                f"{where(row)}: column `{column}` has a gap of more than "
+                f"{most} step{'' if most == 1 else 's'}"
+                if most
+                else f"{where(row)}: column `{column}` has no number",
+                expected=f"gaps of at most {most} steps (`data.gaps`)",
                 help="increase data.gaps, or remove the column",
             )
 
@@ -178,7 +187,7 @@ def _read_data_set(job: CausesJob) -> Measurements:
     ):
         if column not in sheet.columns:
             near = did_you_mean(
-                column, sheet.columns, f"it has {', '.join(list(sheet.columns)[:8])}"
+                column, sheet.columns, f"the data set has {', '.join(list(sheet.columns)[:8])}"
             )
             raise JobError(f"clients.{client}: {job.data.set} has no column `{column}`", help=near)
     used = [column for columns in clients.values() for column in columns]

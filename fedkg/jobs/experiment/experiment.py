@@ -558,20 +558,20 @@ class Experiment:
                 raise JobError(
                     "training.positive_weight applies only to a label of 0 and 1",
                     received=which,
-                    help="leave it out",
+                    help="remove `training.positive_weight`",
                 )
             if job.evaluation.threshold != 0.5:
                 raise JobError(
                     "evaluation.threshold applies only to a label of 0 and 1",
                     received=which,
-                    help="leave it out",
+                    help="remove `evaluation.threshold`",
                 )
         if task == "survival":
             _reject_for_survival(job, which)
         if config.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
                 "corrupt: wrong labels are for yes/no labels and classes, and this "
-                "task predicts a number",
+                "task predicts neither",
                 received=which,
                 help="remove `corrupt`, or predict a class",
             )
@@ -1139,9 +1139,11 @@ def _reject_for_survival(job: Job, which: str) -> None:
             raise JobError(
                 f"{name} does not apply to survival (times and events), because {reasons[name]}",
                 received=which,
-                help="set `unit: client`, which protects a site"
+                help="set `privacy.unit: client`, which protects a site"
                 if name.startswith("privacy")
-                else "remove it",
+                else "set another `simulation.attacks.kind`, such as constant_model"
+                if name.startswith("simulation")
+                else f"remove `{name}`",
             )
 
 

@@ -309,7 +309,7 @@ def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
         raise JobError(
             f"{frame.name}: label column `{header}` must be 0 or 1 in every row",
             received=f"{'no value' if np.isnan(cell) else f'{cell:g}'} in row {wrong[0] + 1}"
-            + (f", and {wrong.size - 1} more rows" if wrong.size > 1 else ""),
+            + (f", the first of {wrong.size:,} such rows" if wrong.size > 1 else ""),
             help="correct these cells, or set data.label to the column to predict",
         )
     return values
@@ -327,8 +327,8 @@ def _reject_earlier_labels(pack: Pack, output: str) -> None:
         raise JobError(
             f"a rule reads earlier values of the output `{label.name}` (past, previous), and the "
             "rows of a table are predicted one by one",
-            help="give data.window, so that the model forecasts a series, or write the rule about "
-            "columns that the model reads",
+            help="set `data.set: table` and data.window, so that the model forecasts a series, or "
+            "write the rule about columns that the model reads",
         )
 
 

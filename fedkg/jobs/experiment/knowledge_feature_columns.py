@@ -423,8 +423,12 @@ def reconcile_labels(
             if with_labels
             else "",
             help="correct the knowledge or the labels; or set `model.inject.policy` to `repair`, "
-            "which adds the label to the range of the sample, or to `drop`, which leaves the "
-            "sample out (never all of a site)",
+            "which adds the label to the range of the sample"
+            + (
+                "; `drop` would leave the site without samples"
+                if wrong.all()
+                else ", or to `drop`, which leaves the sample out"
+            ),
         )
     return Reconciled(
         clients=replace(

@@ -28,7 +28,7 @@ from fedkg.data.sets import (
 from fedkg.data.sets.scaled_dataset import input_moments, output_moments, output_names, scale
 from fedkg.data.sets.time_range_text import time_range_of
 from fedkg.data.skews import by_site
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 from fedkg.granger.augmented_features import OURS
 from fedkg.jobs.chronological_holdout import (
     compares_rows,
@@ -334,7 +334,8 @@ def split_samples(samples: Samples, job: Job, stream: np.random.Generator) -> tu
         "detection",
     ):
         raise JobError(
-            f"data.split: `{data.split}` requires classes, and this task predicts a number",
+            f"data.split: `{data.split}` requires classes, and the task of this data has none "
+            f"({samples.source.task})",
             help="use `sites`, `iid`, `sizes` or `quantity`",
         )
     return draw_split(labels, sites, data, stream), rows
@@ -368,12 +369,23 @@ def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
     """The samples of the data set, or of these sites of a sites file."""
     data = job.data
     if data.set is not None and ":" in data.set:
-        made = load_object(data.set, "data.set")(data.path, seed=data.seed, size=data.size)
+        make = load_object(data.set, "data.set")
+        try:
+            made = make(data.path, seed=data.seed, size=data.size)
+        except FedkgError:
+            raise
+        except Exception as error:  # whatever the user's function raises
+            raise JobError(
+                f"data.set: {data.set} fails with (path, seed=..., size=...)",
+                received=f"{type(error).__name__}: {error}",
+                help="correct the function in the file, or `data.path`",
+            ) from error
         if not isinstance(made, DataSet):
             raise JobError(
                 f"data.set: {data.set} does not return a data set",
                 expected="a fedkg.data.sets.DataSet",
                 received=type(made).__name__,
+                help="correct the function, or name another one",
             )
         return made
     if data.set != TABLE_SET:

@@ -168,7 +168,10 @@ def _load(
     if knowledge.train is not None and target.task not in TRAINED[knowledge.train]:
         raise JobError(
             f"{place}: `train: {knowledge.train}` cannot predict this target ({target.task})",
-            expected=next(name for name, tasks in TRAINED.items() if target.task in tasks),
+            expected=next(
+                (f"`train: {name}`" for name, tasks in TRAINED.items() if target.task in tasks), ""
+            ),
+            help="use this model, or other knowledge, such as `rules`",
         )
     unknown = [name for name in knowledge.features if name not in data.features]
     if unknown:
@@ -330,13 +333,15 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
             raise
         raise JobError(f"{place}: {error}") from error
     keys = np.ascontiguousarray(keys.astype(data.x.dtype))
-    rows = {key.tobytes(): row for row, key in enumerate(keys)}
-    if len(rows) < len(keys):
-        raise JobError(
-            f"{place}: {path} lists a sample twice",
-            received=f"{len(keys)} rows, {len(rows)} of them different",
-            help="keep one row for each combination of features",
-        )
+    rows: dict[bytes, int] = {}
+    for row, key in enumerate(keys):
+        first = rows.setdefault(key.tobytes(), row)
+        if first != row:
+            raise JobError(
+                f"{place}: {path} lists a sample twice",
+                received=f"the same features in {table.where(first)} and {table.where(row)}",
+                help="keep one row for each combination of features",
+            )
     allowed = predicted = None
     if "allow" in answers:
         allowed = np.stack([_allowed(place, table, row, target) for row in range(table.rows)])
@@ -367,9 +372,10 @@ def _allowed(place: str, table: Table, row: int, target: Target) -> NDArray[Any]
         low, high = math.nan, math.nan
     if not low <= high:
         raise JobError(
-            f"{place}: {table.where(row)}: the cell is not an interval",
+            f"{place}: {table.name}, {table.where(row)}: `allow` is not an interval",
             expected="two numbers with the lower one first, such as 2 .. 5",
             received=repr(text),
+            help="correct the cell",
         )
     return np.array([low, high])
 
@@ -385,7 +391,9 @@ def _predicted(place: str, table: Table, row: int, target: Target) -> float:
         return float(text)
     except ValueError:
         raise JobError(
-            f"{place}: {table.where(row)}: the cell is not a number", received=repr(text)
+            f"{place}: {table.name}, {table.where(row)}: `predict` is not a number",
+            received=repr(text),
+            help="correct the cell",
         ) from None
 
 
@@ -393,9 +401,10 @@ def _class(place: str, table: Table, row: int, target: Target, name: str) -> int
     """The position of a class."""
     if name not in target.classes:
         raise JobError(
-            f"{place}: {table.where(row)}: the class `{name}` is unknown",
+            f"{place}: {table.name}, {table.where(row)}: the class `{name}` is unknown",
             expected=", ".join(target.classes[:10]),
             received=name,
+            help="correct the cell",
         )
     return target.classes.index(name)
 
@@ -427,7 +436,10 @@ class _Network:
                 f"{self.place}: the model gives a wrong number of answers for each sample",
                 expected=f"{self.target.answers}"
                 + (", one per class" if self.target.classes else ""),
-                received=str(list(answers.shape[1:]) or 1),
+                received=str(answers.shape[1])
+                if answers.ndim == 2
+                else f"an array of shape {list(answers.shape)} for {len(answers)} samples",
+                help="correct the model, or use one that was trained for this output",
             )
         if self.target.classes:
             return np.asarray(answers.argmax(axis=1), dtype=np.float64)
@@ -441,12 +453,14 @@ def _metadata_list(place: str, path: str, metadata: Mapping[str, str], name: str
     """A JSON list in the metadata of a model file."""
     try:
         found = json.loads(metadata[name])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or not found:
         raise JobError(
             f"{place}: {path} has no list `{name}` in its metadata",
-            expected='for example {"features": "[\\"ash\\", \\"sulphur\\"]"}',
+            expected='for example {"features": "[\\"ash\\", \\"sulphur\\"]"}'
+            if name == "features"
+            else f'for example {{"{name}": "[0.5, 12.0]"}}',
             received=", ".join(metadata) or "no metadata",
             help="write the list into the metadata of the file when you save the model",
         )
@@ -478,7 +492,7 @@ def _network(
             listed = _metadata_list(place, path, metadata, name)
         try:
             values = np.array([float(one) for one in listed])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # a whole number may be too large
             values = np.array([np.nan])
         if (
             len(values) != len(features)
@@ -490,6 +504,7 @@ def _network(
                 "each feature",
                 expected=f"{len(features)} finite numbers, no zero as std",
                 received=str(listed)[:100],
+                help="correct the list in the metadata of the file when you save the model",
             )
         scaling.append(values)
     source = _Network(
@@ -504,10 +519,11 @@ def _network(
     zero = np.zeros((1, len(features)), dtype=np.float32)
     try:
         answers = run(zero)
-    except (ValueError, TypeError, RuntimeError, IndexError) as error:
+    except Exception as error:  # whatever the operators of the model raise
+        why = next(iter(str(error).splitlines()), "")
         raise JobError(
-            f"{place}: {path} does not accept {len(features)} features",
-            received=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
+            f"{place}: {path} cannot be evaluated for {len(features)} features",
+            received=f"{type(error).__name__}: {why[:200]}",
             help="`features` in the metadata must list the inputs of the model",
         ) from error
     source._decide(answers)
@@ -524,13 +540,13 @@ def _load_onnx(place: str, path: str, data: DataSet, target: Target) -> Source:
     try:
         model = onnx.load(path)
         evaluator = ReferenceEvaluator(model)
+        [first, *_] = model.graph.input
     except Exception as error:  # damaged files raise errors of several libraries
         raise JobError(
             f"{place}: {path} is not an ONNX model that can run",
             received=f"{type(error).__name__}: {str(error)[:200]}",
             help="export the model again; fedkg runs it with onnx.reference.ReferenceEvaluator",
         ) from error
-    [first, *_] = model.graph.input
     dimensions = first.type.tensor_type.shape.dim
     batch = dimensions[0].dim_value if dimensions else 0
 
@@ -565,13 +581,20 @@ def _load_weights(
             metadata = file.metadata() or {}
             params = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise JobError(f"{place}: {path} is not a safetensors file", received=str(error)) from error
+        raise JobError(
+            f"{place}: {path} is not a safetensors file",
+            received=str(error),
+            help="save the weights again with `safetensors.torch.save_file`",
+        ) from error
     features = _metadata_list(place, path, metadata, "features")
     try:
         section = Model.model_validate(architecture)
     except ValidationError as error:
         raise JobError(f"{place}.architecture: {format_field_errors(error.errors())}") from error
-    model = build_model(section, sample=(len(features),), outputs=target.answers)
+    try:
+        model = build_model(section, sample=(len(features),), outputs=target.answers)
+    except JobError as error:
+        raise JobError(f"{place}.architecture: {error}") from error
     shapes = {name: list(value.shape) for name, value in model.init(0).items()}
     own = {name: list(value.shape) for name, value in params.items()}
     if shapes != own:

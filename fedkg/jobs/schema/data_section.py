@@ -375,7 +375,10 @@ class Data(Section):
                 "this table instead of rows of the sites; write `server: 0`"
             )
         if self.set is None and not self.standardise:
-            raise ValueError("`standardise: false` requires a data set (`set`); remove it")
+            raise ValueError(
+                "`standardise: false` requires a data set; name one with `set`, or remove "
+                "`standardise`"
+            )
         return self
 
     @model_validator(mode="after")
@@ -390,7 +393,9 @@ class Data(Section):
                     "names a data set; remove one of them"
                 )
             if self.set == TABLE_SET and self.path is None and self.sites_file is None:
-                raise ValueError(f"`set: {TABLE_SET}` needs the `path` of the table")
+                raise ValueError(
+                    f"`set: {TABLE_SET}` needs the `path` of the table, or a `sites_file`"
+                )
             if self.set != TABLE_SET and self.sites_file is not None:
                 raise ValueError(f"`sites_file` describes tables; use it with `set: {TABLE_SET}`")
             if self.set == TABLE_SET and self.size is not None:

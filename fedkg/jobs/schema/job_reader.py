@@ -136,7 +136,9 @@ def read_job_text(path: Path) -> str:
         raise UsageError(
             f"cannot read job file {path}",
             received=error.strerror or str(error),
-            help="paths are relative to the current folder",
+            help="paths are relative to the current folder"
+            if isinstance(error, FileNotFoundError)
+            else "name a YAML file that you may read",
         ) from error
 
 

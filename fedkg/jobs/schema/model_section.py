@@ -190,13 +190,17 @@ class Model(Section):
         if idle:
             has = ", ".join(f"`{name}`" for name in sizes) or "no size fields"
             raise ValueError(
-                f"{', '.join(f'`{name}`' for name in idle)} does not apply to "
-                f"`{self.kind}`, which has {has}"
+                f"{', '.join(f'`{name}`' for name in idle)} "
+                f"{'does' if len(idle) == 1 else 'do'} not apply to `{self.kind}`, which has {has}"
             )
         if (self.kind == "module") != (self.path is not None):
             raise ValueError(
-                "`kind: module` and `path` require each other; give `path` as "
-                "package.file:Name or net.py:Name"
+                "`kind: module` and `path` require each other; "
+                + (
+                    "give `path` as package.file:Name or net.py:Name"
+                    if self.path is None
+                    else f"set `kind: module` instead of `{self.kind}`, or remove `path`"
+                )
             )
         if self.path is not None and ":" not in self.path:
             raise ValueError(f"`path` must be package.file:Name or net.py:Name, not {self.path!r}")

@@ -56,10 +56,10 @@ def _parse_value(raw: str, text: str) -> Any:
 
     try:
         return yaml.safe_load(raw) if raw.strip() else None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"--set {text}: the value is not YAML",
-            received=raw,
+            f"--set {text[:200]}: the value is not YAML",
+            received=raw[:200],
             help="quote values with brackets, braces or colons: --set 'field=[a, b]'",
         ) from error
 
@@ -83,7 +83,7 @@ def _set_field(document: dict[str, Any], keys: Sequence[str], value: Any, text: 
             raise UsageError(
                 f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields",
                 received=repr(inner),
-                help="set the field itself",
+                help=f"set the field itself: --set {'.'.join(keys[: i + 1])}=VALUE",
             )
         place = inner
     place[keys[-1]] = value

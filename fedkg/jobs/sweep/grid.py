@@ -21,6 +21,7 @@ from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
 from fedkg.jobs.trial_expansion import INJECT, plan_trials
 
 MAX_CELLS = 1000
+MAX_SEED_DIGITS = 18
 """Largest number of jobs in a grid; more are usually a typing error."""
 
 BRACKET_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -90,11 +91,19 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         not all(part.isdecimal() for part in parts)
         or len(set(parts)) < len(parts)
         or parts == ["0"]
-        or len(text) > 5000
+        or any(len(part) > MAX_SEED_DIGITS for part in parts)
     ):
         raise UsageError(
-            f"--seeds {text}: not a number of seeds or a list of seeds",
+            f"--seeds {text[:60]}: not a number of seeds or a list of seeds",
+            expected=f"a number from 1, or different whole numbers of at most {MAX_SEED_DIGITS} "
+            "digits",
             help="--seeds 5, or --seeds 3,7,11",
+        )
+    if len(parts) == 1 and int(parts[0]) > MAX_CELLS:
+        raise UsageError(
+            f"--seeds {text}: too many seeds",
+            expected=f"at most {MAX_CELLS:,}",
+            help="use fewer seeds, or divide them into several sweeps",
         )
     return tuple(range(int(parts[0]))) if len(parts) == 1 else tuple(int(part) for part in parts)
 

@@ -20,6 +20,17 @@ def is_sweep(folder: Path) -> bool:
     return (folder / SWEEP_PLAN).is_file() or SWEEP_PLAN in RunFolder(folder).log.states()
 
 
+def sweep_error(folder: Path) -> UsageError:
+    """The error for a sweep in the place of a run; it names the first run of the sweep."""
+    cells = sorted(path.name for path in (folder / CELLS).glob("*") if path.is_dir())
+    return UsageError(
+        f"{folder} holds a sweep, not a run",
+        help=f"choose one of its runs, such as {folder / CELLS / cells[0]}"
+        if cells
+        else f"start its runs: fedkg run --resume {folder}",
+    )
+
+
 def read_plan(folder: Path) -> tuple[Cell, ...]:
     """The runs of a sweep.
 

@@ -288,13 +288,13 @@ WRONG = {
         "the folder no for where.fkgpack does not exist",
     ),
     "too many files": (("new", "a.csv", "b.csv", "c.csv", "-o", "x.fkg"), 2, "too many files"),
-    "no job": (("run",), 2, "give a job file"),
+    "no job": (("run",), 2, "give either a job file"),
     "no such job": (("run", "nowhere.yaml"), 2, "job file nowhere.yaml does not exist"),
-    "job and resume": (("run", "job.yaml", "--resume", "runs"), 2, "give a job file"),
+    "job and resume": (("run", "job.yaml", "--resume", "runs"), 2, "give either a job file"),
     "resume with changes": (
         ("run", "--resume", "runs", "--set", "a=1"),
         2,
-        "--resume continues the run with the job",
+        "--resume cannot be combined with",
     ),
     "resume nothing": (("run", "--resume", "runs"), 2, "not a run folder"),
 }

@@ -80,10 +80,16 @@ def test_a_stream_continues_from_its_state(cli: Command, tmp_path: Path) -> None
     done = cli("monitor", "rules.fkg", "growing.csv", "--state", "state.json")
     assert done.code == 1
     assert "became shorter, or was replaced" in done.err
+    kept = json.loads((tmp_path / "state.json").read_text())
+    for damaged in (-5, float("inf")):
+        kept["stream"]["consumed"] = damaged
+        (tmp_path / "state.json").write_text(json.dumps(kept))
+        done = cli("monitor", "rules.fkg", "growing.csv", "--state", "state.json")
+        assert (done.code, "does not hold the state of this stream" in done.err) == (2, True)
     (tmp_path / "rules.fkg").write_text("signal x in bar\nrule other require x <= 1 bar\n")
     done = cli("monitor", "rules.fkg", "growing.csv", "--state", "state.json")
     assert done.code == 2
-    assert "does not hold the state of a stream with these rules" in done.err
+    assert "does not hold the state of this stream with these rules" in done.err
 
 
 def test_drift_compares_with_an_evaluation(cli: Command, tmp_path: Path) -> None:

@@ -177,6 +177,12 @@ def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Pa
     assert page == render_page(json.loads((tmp_path / "claims.json").read_text()))
     (tmp_path / "paper-granger" / "reduced" / "results" / "table-6.json").unlink()
     assert len(collect([], tmp_path / "claims.json")) == 1, "earlier results stay"
+    for other in ("[1]", "{}", "x"):
+        (tmp_path / "claims.json").write_text(other)
+        done = fedkg("paper", "--page", "claims.md")
+        assert (done.code, "claims.json does not contain results" in done.err) == (2, True)
+    done = fedkg("paper", "--page", "none/claims.md")
+    assert (done.code, "the folder none for claims.md does not exist" in done.err) == (2, True)
 
 
 def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:

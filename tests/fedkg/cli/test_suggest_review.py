@@ -113,13 +113,16 @@ def test_accepted_rules_bring_the_signals_that_they_read(
         (("--accept", NAMES[0], "--reason", "x"), "the reviewer of the decision is missing"),
         (("--accept", NAMES[0], "--reject", NAMES[0], *WHO), "several decisions"),
         (("--edit", NAMES[0], *WHO), "NAME=FILE"),
-        (("--edit", f"{NAMES[0]}=none.fkg", *WHO), "does not exist"),
+        (("--edit", f"{NAMES[0]}=none.fkg", *WHO), "there is no file none.fkg"),
         (("--edit", f"{NAMES[0]}=two.fkg", *WHO), "2 statements"),
         (("--edit", f"{NAMES[1]}=one.fkg", *WHO), "one `cause` statement"),
         (("--edit", f"{NAMES[0]}=bad.fkg", *WHO), "line 1"),
         (("--accept", NAMES[0], "--reject", "x", *WHO), "there is no suggestion `x`"),
         (("--review", "--json"), "exclude each other"),
-        (("--accept", NAMES[0], "--reviewer", "B\u202eo", "--reason", "x"), "control characters"),
+        (
+            ("--accept", NAMES[0], "--reviewer", "B\u202eo", "--reason", "x"),
+            "contains a control character",
+        ),
     ],
 )
 def test_wrong_decisions_record_nothing(

@@ -92,8 +92,11 @@ def test_a_run_that_fails_ends_the_command_with_one(fedkg: Command, job: Path) -
         (["job.yaml", "data.alpha=1"], 2, "give one job file"),
         (["job.yaml", "other.yaml"], 2, "give one job file"),
         (["job.yaml", "--seeds", "none"], 2, "--seeds 5"),
-        (["--resume", "here", "--seeds", "2"], 2, "--resume continues the run with the job"),
-        (["--grid", "data.alpha=1,2"], 2, "give a job file"),
+        (["job.yaml", "--seeds", "99999999999"], 2, "too many seeds"),
+        (["job.yaml", "--seeds", "1," + "9" * 4900], 2, "not a number of seeds"),
+        (["job.yaml", "--set", "title=" + "[" * 2000], 2, "the value is not YAML"),
+        (["--resume", "here", "--seeds", "2"], 2, "--resume cannot be combined with"),
+        (["--grid", "data.alpha=1,2"], 2, "give either a job file"),
     ],
 )
 def test_wrong_calls_are_rejected_before_anything_is_run(

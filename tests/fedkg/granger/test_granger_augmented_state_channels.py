@@ -269,7 +269,7 @@ def test_losses_that_have_grown_are_rejected() -> None:
         reject_divergence(Learning(), series, wild)
     worse = replace(learnt, causes=np.ones_like(learnt.causes))
     with pytest.raises(
-        FedkgError, match="diverges slowly: the learned causes of site 0 predict it worse than none"
+        FedkgError, match="diverges slowly: the learned causes of site 0 predict its outputs worse"
     ):
         reject_divergence(Learning(), series, worse)
 

@@ -24,7 +24,7 @@ def test_a_data_file_that_changed_is_rejected(job_fields, tmp_path):
     with pytest.raises(JobError, match=r"table\.csv has changed since the run started"):
         resume(folder)
     table.unlink()
-    with pytest.raises(JobError, match=r"table\.csv of the run is missing"):
+    with pytest.raises(JobError, match=r"table\.csv, which the run has read, is missing"):
         resume(folder)
 
 

@@ -335,7 +335,7 @@ def test_every_contradiction_of_an_arm_is_reported_before_anything_is_loaded(cha
         ),
         (
             {"data": {"set": "cmapss", "size": 2, "split": "dirichlet"}, "model": {"kind": "mlp"}},
-            "requires classes, and this task predicts a number",
+            "requires classes, and the task of this data has none",
         ),
         (
             {

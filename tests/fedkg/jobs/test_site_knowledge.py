@@ -375,7 +375,8 @@ WRONG: dict[str, tuple[Any, str]] = {
                "another output"),
     "column": ({"rules": OWN.replace("flow", "fluss")}, "not a feature"),
     "missing": ({"lookup": None}, "cannot read"),
-    "width": ({"features": '["heat", "flow"]'}, "does not accept 2 features"),
+    "width": ({"features": '["heat", "flow"]'}, "cannot be evaluated for 2 features"),
+    "deep": ({"features": "[" * 100_000}, "has no list `features` in its metadata"),
     "unknown": ({"features": '["heet"]'}, "features that the data does not have"),
     "train": ({"train": "linear_regression"}, "cannot predict this target (classes)"),
 }  # fmt: skip

@@ -202,7 +202,10 @@ def test_a_server_that_sends_byte_after_byte_is_cut(monkeypatch: pytest.MonkeyPa
         ("no-such-command --now", "there is no such command"),
         ("'unclosed", "No closing quotation"),
         ("https://", "the address has no host"),
-        ("", "there is no such command"),
+        ("", "the command is empty"),
+        ("http://host:abc/", "the address is not valid"),
+        ("http://[::1/", "the address is not valid"),
+        ("http://a..b/", "the address is not valid"),
     ],
 )
 def test_a_wrong_target_is_rejected_before_the_run(target: str, why: str) -> None:

@@ -154,6 +154,8 @@ def test_a_port_in_use_and_a_foreign_address_are_rejected() -> None:
         serve_metrics(0, "203.0.113.1"),
     ):  # an address of no machine
         pass
+    with pytest.raises(UsageError, match="cannot listen on"), serve_metrics(0, "a..b"):
+        pass
 
 
 def test_every_query_of_the_dashboard_names_existing_metrics_and_labels(recorded: Any) -> None:

@@ -241,6 +241,8 @@ def test_a_port_in_use_is_a_usage_error(
 ) -> None:
     done = call(capsys, "serve", server.watcher.folder, "--port", str(server.server_port))
     assert (done.code, "cannot listen on 127.0.0.1 port" in done.err) == (2, True)
+    done = call(capsys, "serve", server.watcher.folder, "--address", "a..b")
+    assert (done.code, "cannot listen on a..b port" in done.err) == (2, True)
 
 
 def test_the_event_log_keeps_the_most_violated_rules(recorded: Any) -> None:

@@ -187,7 +187,7 @@ def test_a_custom_table(tmp_path: Path) -> None:
         (
             ("path: plant.csv", "path: plant.csv, gaps: 1"),
             JobError,
-            "has a gap of more than 1 steps",
+            "has a gap of more than 1 step",
         ),
         (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
         (("lags: choose", "lags: {turbin: 2}"), JobError, "learning.lags: unknown client turbin\n"),

@@ -390,7 +390,7 @@ sites: {graz: graz.csv, ohio: ohio.csv}
             ("2.21e+11 steps of 1 s", "10,000,000 at most"),
         ),
         ([*map(str, range(60)), "1e300"], ("1e+300 steps of 1 s",)),
-        ([f"{t}e-9" for t in range(60)], ("row 2 (line 3): the time lies in the step of the row",)),
+        ([f"{t}e-9" for t in range(60)], ("row 2 (line 3): the time lies in the same step of",)),
     ],
 )
 def test_impossible_steps_are_rejected(
