@@ -261,12 +261,14 @@ def _refuse_newer(document: Any, name: str) -> None:
             else (None, True)
         )
         known = SECTIONS.get(section)
-        if required and not isinstance(version, int):
+        if not required:
+            continue
+        if not isinstance(version, int):
             raise PackError(
                 f"{name}: section `{section}` of the manifest has no version number",
                 help="the pack is damaged: compile the rules again",
             )
-        if required and (known is None or version > known):
+        if known is None or version > known:
             raise PackError(
                 f"{name} needs section `{section}` version {version}, which this fedkg "
                 "does not know",
