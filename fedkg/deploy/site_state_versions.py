@@ -58,8 +58,8 @@ class PrivateRows:
             raise FederationError(
                 "this site cannot read its private state (such as private layers) with which the "
                 "server continues",
-                expected=str(path),
-                received=f"{type(error).__name__}: {error}",
+                expected=f"the file {path.name} in the folder of the site's state",
+                received=getattr(error, "strerror", None) or str(error),
                 help="restore the site's folder `state` from a copy, or start a new run; a site "
                 f"keeps its last {KEPT} states",
             ) from error

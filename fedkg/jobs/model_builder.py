@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fedkg._internal.user_code import load_object
-from fedkg.errors import FedkgError, JobError
+from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as schema
 from fedkg.models import (
     MODELS,
@@ -131,13 +131,12 @@ def _import_module(
             model = TorchModule(build=partial(made, **options), sample=sample)
         else:
             model = load_torch_module(path, sample, **options)
-    except FedkgError:
-        raise
-    except Exception as error:  # whatever the user's module raises
+    except JobError as error:
         raise JobError(
             f"model.path: {path} cannot be created with `model.options` "
-            f"({', '.join(options) or 'none'})",
-            received=f"{type(error).__name__}: {error}",
+            f"({', '.join(options) or 'none'}): {error.message}",
+            expected=error.expected,
+            received=error.received,
             help="correct `model.options`, or the module in the file",
         ) from error
     answered = model.apply(

@@ -116,7 +116,7 @@ def test_drift_compares_with_an_evaluation(cli: Command, tmp_path: Path) -> None
         (["plain/graz.csv", "--every", "often"], 2, "--every takes a number of rows or a time"),
         (["plain/graz.csv", "--sites", "sites.yaml"], 2, "--sites requires --site"),
         (["-", "--follow"], 2, "--follow requires a file"),
-        (["data/lyon.tsv"], 1, "is not text in utf-8"),
+        (["data/lyon.tsv"], 1, "is not text in `utf-8`"),
         (["--sites", "sites.yaml", "--site", "graz", "data/graz.csv"], 1, "one header row"),
         (["data/ohio.txt"], 1, "columns are missing"),
     ],

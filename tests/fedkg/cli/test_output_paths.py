@@ -71,7 +71,7 @@ def test_a_pack_replaces_packs_alone(fedkg: Command, tmp_path: Path) -> None:
     assert (
         done.code,
         "graph.ttl already exists and is not a pack" in done.err,
-        "choose a name that ends with .fkgpack" in done.err,
+        "choose another name that ends with .fkgpack" in done.err,
     ) == (2, True, True)
     assert (tmp_path / "graph.ttl").read_text(encoding="utf-8") == "# everything that is known\n"
     (tmp_path / "empty.fkgpack").touch()

@@ -96,7 +96,7 @@ def test_without_the_simulator_its_extra_is_named(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colums = 3\n", "colums: Extra inputs are not permitted"),
+        ("colums = 3\n", "colums: unknown field"),
         ("rows = 1\n", "rows: Input should be greater than or equal to 2"),
         ("hours = 1\ninterval = 7\n", "must be a whole number of intervals"),
         ("hours = \n", "is not TOML"),

@@ -193,7 +193,7 @@ def test_an_own_algorithm_that_pools_rows_is_rejected(tmp_path):
 
 
 def test_a_simulation_of_own_code_is_rejected(tmp_path):
-    with pytest.raises(JobError, match="contains no Python code"):
+    with pytest.raises(JobError, match="a simulation cannot run the Python code"):
         create_simulation(write_own_job(tmp_path), tmp_path / "server")
     assert not (tmp_path / "server").exists()
 

@@ -612,7 +612,10 @@ def test_requests_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
     for wrong, reason in (
         (replace(request, tensors={}), "does not fit the algorithm"),
         (replace(request, fields={**request.fields, "receipt": "../x"}), "the state from which"),
-        (replace(request, fields={**request.fields, "receipt": "a" * 64}), "does not have the"),
+        (
+            replace(request, fields={**request.fields, "receipt": "a" * 64}),
+            "cannot read its private state",
+        ),
         (replace(request, fields={**request.fields, "group": "0"}), "group '0'"),
         (replace(request, fields={**request.fields, "group": None}), "group None"),
     ):

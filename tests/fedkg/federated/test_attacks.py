@@ -307,8 +307,8 @@ def test_the_median_withstands_what_fedavg_does_not() -> None:
         ({"share": 1.5}, r"0 \.\. 1"),
         ({"share": 0.2, "clients": ("site_0",)}, "leave one of the two out"),
         ({"first_round": 0}, "at least 1"),
-        ({"factor": -1.0}, "must be above 0"),
-        ({"factor": math.inf}, "must be above 0"),
+        ({"factor": -1.0}, "must be a finite number above 0"),
+        ({"factor": math.inf}, "must be a finite number above 0"),
     ],
 )
 def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> None:

@@ -58,7 +58,7 @@ def test_unusable_measurements_are_rejected() -> None:
         columns=first.columns,
         values=np.where(np.arange(400)[:, None] == 7, np.nan, first.values),
     )
-    with pytest.raises(UsageError, match="a: column p has unknown values"):
+    with pytest.raises(UsageError, match="a: column `p` has unknown values"):
         correlated([broken, second])
     with pytest.raises(UsageError, match="none of its measurements"):
         correlated([first, Measured(name="b", columns=("t",), values=second.values[:, 1:2])])

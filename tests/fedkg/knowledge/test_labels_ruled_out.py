@@ -45,10 +45,10 @@ def test_the_samples_and_what_rules_them_out_are_named() -> None:
     assert said.startswith(
         "the knowledge by `positive_is_low` rules out 2 of 4 labels; their loss is infinite"
     )
-    assert "received: sample 2, 3 (the first has class 2)" in said
+    assert "received: samples 2, 3 (the first has class 2)" in said
     assert 'loss(..., policy="drop")' in said
     many = torch.ones(25, 2, dtype=torch.float64)
-    with pytest.raises(KnowledgeError, match=r"sample 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 15 more"):
+    with pytest.raises(KnowledgeError, match=r"samples 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 15 more"):
         model_of().loss(many, torch.full((25,), 2))
 
 

@@ -233,7 +233,7 @@ def test_linear_sets_meet_as_one_polytope() -> None:
     torch.testing.assert_close(p, slowly, atol=1e-6, rtol=0)
     shares = Intersection([Simplex(), Box(0.0, 0.4)])
     assert bool(shares.contains(shares.project(x), 1e-9).all())
-    with pytest.raises(SetError, match="do not converge"):
+    with pytest.raises(SetError, match="no nearest point in the intersection"):
         Intersection([Simplex(), Box(0.5, 1.0)]).project(x)
 
 

@@ -217,7 +217,7 @@ def test_sets_that_make_no_sense_are_rejected() -> None:
         MonotoneCone(torch.zeros(3))
     with pytest.raises(SetError, match="entries"):
         Product([(Simplex(), 2)]).project(torch.zeros(3))
-    with pytest.raises(SetError, match="do not converge"):
+    with pytest.raises(SetError, match="no nearest point in the intersection"):
         Intersection([Box(-1.0, 0.0), Box(1.0, 2.0)], rounds=100).project(torch.zeros(3))
 
 

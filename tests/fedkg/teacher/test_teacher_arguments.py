@@ -37,7 +37,7 @@ def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) 
         with pytest.raises(
             SetError,
             match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n"
-            rf"  help: fill it",
+            rf"  help: fill the gap",
         ):
             ask(traces)
 
