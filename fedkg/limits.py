@@ -325,11 +325,13 @@ def pause_garbage_collection() -> Iterator[None]:
     """Search for no cyclic garbage inside the block.
 
     A compilation or validation makes millions of objects that stay until its end. A search would
-    visit all of them again and again. Afterwards the garbage, such as graphs with open stores, is
-    found by a search among the new objects alone.
+    visit all of them again and again. The garbage that it leaves, such as graphs with open stores,
+    is found when the next one begins, by a search among the objects made since.
     """
     global _paused_before
     enabled = gc.isenabled()
+    if enabled and _paused_before:
+        gc.collect(1)
     gc.disable()
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ os.environ.setdefault("FEDKG_KERNELS", "on")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fedkg"
 """The user's cache. Tests share compiled code with it; for all else they have their own."""
 os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHE / "kernels"))
+
+GARBAGE_THRESHOLDS = gc.get_threshold()
 
 settings.load_profile(QUICK)
 
@@ -51,6 +54,8 @@ def _own_home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _own_cache: Path
 ) -> None:
     """Tests neither see nor change the user's additions to the catalogue of ontologies."""
+    # `fedkg` searches for garbage more rarely, here in the process of all tests
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     # `fedkg --limit` sets it for its process, here the process of all tests
     monkeypatch.setenv("FEDKG_LIMITS", "")
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
