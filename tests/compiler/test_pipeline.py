@@ -237,7 +237,7 @@ def test_the_timeline_is_in_the_contract() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slow)])
 def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
     source = PREFIX + SIGNALS + CAPACITY + RISK
     dice = random.Random(7)
