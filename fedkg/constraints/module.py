@@ -165,7 +165,11 @@ class ConstraintModule(nn.Module):
             for column in self.pack.manifest.contract.columns
             if column.type == "category"
         )
-        raise LayoutError(f"the rules have no category column `{name}`", expected=known or "none")
+        raise LayoutError(
+            f"the rules have no category column `{name}`"
+            + ("" if known else ", nor any other category column"),
+            expected=known,
+        )
 
     def views(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
         """The V batches on which the model must run, [V, B, F] or for windows [V, B, T, F].

@@ -66,7 +66,8 @@ def create_key(folder: str | Path, name: str = "signing") -> Path:
     except OSError as error:
         if isinstance(error, FileExistsError) and private.exists():
             raise UsageError(
-                f"{private} exists already", help="use this key, or choose another file"
+                f"{private} exists already",
+                help="use this key without creating one, or name another file",
             ) from error
         raise UsageError(
             f"cannot write the key {private}",

@@ -303,7 +303,7 @@ def _aggregate(aggregate: schema.Aggregate, *, scored: bool) -> AggregationRule:
         case schema.Aggregate(fltrust=schema.NoSettings()):
             return TrustedMean(scored=scored)
         case schema.Aggregate(own=schema.Own(path=path, options=options)):
-            rule: AggregationRule = _call(path, options, "aggregate")
+            rule: AggregationRule = _call(path, options, "aggregate.own.path")
             return rule
         case _:
             return WeightedMean()

@@ -161,13 +161,13 @@ class TorchModule:
                 raise
             except Exception as error:  # whatever the user's function raises
                 raise JobError(
-                    "`build` of the model raises an error",
+                    "the function or class that makes the model raises an error",
                     received=_first_line(error),
                     help="correct the function or class, or the options of the model",
                 ) from error
         if not isinstance(module, nn.Module):
             raise JobError(
-                "`build` of the model does not return a module",
+                "the function or class that makes the model does not return a module",
                 expected="a torch.nn.Module",
                 received=type(module).__name__,
             )

@@ -170,7 +170,7 @@ def _uci_secom(root: Path) -> tuple[F64, F64]:
         other = next((i for i, row in enumerate(values) if len(row) != width), None)
         raise TableError(
             f"{root}: secom.data or secom_labels.data is not a table of numbers",
-            expected="the same number of numbers in all rows of secom.data",
+            expected="numbers in both files, and equally many in each row of secom.data",
             received=str(error)
             if other is None
             else f"{width} in row 1 and {len(values[other])} in row {other + 1}",

@@ -177,6 +177,9 @@ def may_repeat(arg: Formula, span: Span, scope: Scope) -> bool:
     """Whether a formula is small enough to occur twice; nested edges double it each time."""
     if sum(1 for _ in islice(everywhere(arg), LARGEST)) < LARGEST:
         return True
-    message = "this condition is too large: each edge inside another one doubles it"
+    message = (
+        "this condition is too large: fedkg writes some of its parts twice, and nesting doubles "
+        "them each time"
+    )
     scope.problems.error("FKG261", span, message, "split the rule into several")
     return False
