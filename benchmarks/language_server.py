@@ -51,7 +51,11 @@ def long_file() -> str:
 async def time_changes(client: LanguageClient, path: Path, text: str, count: int) -> list[float]:
     """Milliseconds from each change of a file to its diagnostics."""
     arrived: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
-    client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(arrived.put_nowait)
+
+    @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    def receive(found: lsp.PublishDiagnosticsParams) -> None:
+        arrived.put_nowait(found)
+
     uri = path.as_uri()
     opened = lsp.TextDocumentItem(uri=uri, language_id="fkg", version=0, text=text)
     client.text_document_did_open(lsp.DidOpenTextDocumentParams(opened))

@@ -85,6 +85,25 @@ def test_a_triple_rule(tmp_path: Path, options: str, expected: list[str]) -> Non
     assert focus_nodes(validated(tmp_path, triple_rule(options))) == expected
 
 
+def test_a_class_that_a_rule_adds_has_its_focus_nodes_and_members(tmp_path: Path) -> None:
+    """The conditions of rules ask for members of classes before rules add others: then `ex:a`
+    becomes a fast pump, and so a checked thing, and `ex:b` feeds nothing fast before.
+    """
+    shapes = """
+ex:Checked a rdfs:Class, sh:NodeShape ; sh:property [ sh:path ex:size ; sh:minInclusive 4 ] .
+ex:Fast a rdfs:Class ; rdfs:subClassOf ex:Checked .
+ex:Sized a sh:NodeShape ; sh:property [ sh:path ex:size ; sh:minCount 1 ] ; sh:class ex:Pump .
+ex:FedByFast a sh:NodeShape ;
+    sh:property [ sh:path [ sh:inversePath ex:feeds ] ; sh:minCount 1 ; sh:class ex:Fast ] .
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule
+    [ a sh:TripleRule ; sh:order 1 ; sh:condition ex:FedByFast ; sh:subject sh:this ;
+        sh:predicate ex:marked ; sh:object true ],
+    [ a sh:TripleRule ; sh:order 2 ; sh:condition ex:Sized ; sh:subject sh:this ;
+        sh:predicate <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> ; sh:object ex:Fast ] .
+"""
+    assert focus_nodes(validated(tmp_path, shapes + MARKED)) == ["a", "b"]
+
+
 def test_node_expressions(tmp_path: Path) -> None:
     """The object is the size of what a pump feeds, through a path; `ex:c` gets nothing."""
     shapes = """
@@ -201,7 +220,7 @@ def added(data: Path, shapes: Path) -> Graph:
     graph = memory_graph(list(store))
     known, _ = read_shapes(shapes)
     assert known is not None
-    validator = Validator(known, Data(graph, lambda _: True), store, {})
+    validator = Validator(known, Data(graph), store, {})
     run = RuleRun(read_rules(known), store, graph, validator)
     run.run()
     return memory_graph(run.new)

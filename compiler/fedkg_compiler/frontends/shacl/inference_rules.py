@@ -8,7 +8,7 @@ result then does not depend on the order of rules that only add facts for each o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
@@ -68,6 +68,9 @@ class Conditions(Protocol):
 
     def values(self, expression: Node, focus: Node) -> set[Node]:
         """The values of a node expression."""
+
+    def forget(self, predicates: Collection[str]) -> None:
+        """Forget what depends on triples with these properties, because there are new ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +307,7 @@ class RuleRun:
         changed = {quad.predicate.value for quad in new}
         self._changed |= dict.fromkeys(changed, self.added)
         self._data.forget(changed)
+        self.conditions.forget(changed)
 
     def _triples(self, rule: Rule, nodes: Sequence[Node]) -> Iterator[ox.Quad]:
         for node in nodes:

@@ -9,13 +9,13 @@ Working Group Note 2017), section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
 import pyoxigraph as ox
-from rdflib import RDF, BNode, Graph, Literal, URIRef
+from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl.constraint_queries import (
@@ -82,7 +82,7 @@ class Violation:
 
 
 class Validator:
-    """Evaluates shapes on a graph, which may grow between questions.
+    """Evaluates shapes on a graph. If the graph grows between questions, call `forget`.
 
     Args:
         shapes: the shapes. data: the graph with the data and the shapes. store: the same triples,
@@ -112,26 +112,30 @@ class Validator:
         """The shapes and nodes that are being evaluated and that other evaluations have read."""
         self._detailed: dict[Node, set[Node]] = {}
         self._values: dict[Path, dict[Node, tuple[Node, ...]]] = {}
-        self._size = self._members_size = -1
+        self._stores_members = False
         self._depth = 0
         self._stores_shapes = False
         self.functions = define_functions(shapes, store, prefixes)
 
+    def forget(self, predicates: Collection[str]) -> None:
+        """Forget what depends on triples with these properties, because there are new ones."""
+        self._failing.clear()
+        self._values.clear()
+        self._stores_members = False
+        self.data.forget(predicates)
+
     def results(self, shape: Node, focus_nodes: Iterable[Node]) -> list[Result]:
         """Validate focus nodes against a shape, whether or not they are its targets."""
-        self._forget_if_changed()
         found = self._results(shape, list(dict.fromkeys(focus_nodes)))
         return [result for results in found.values() for result in results]
 
     def conforming(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Node]:
         """The focus nodes that conform to a shape."""
-        self._forget_if_changed()
         failing = self.failing(shape, focus_nodes)
         return [node for node in focus_nodes if node not in failing]
 
     def values(self, expression: Node, focus: Node) -> set[Node]:
         """The values of a node expression (W3C SHACL-AF 2017, section 5)."""
-        self._forget_if_changed()
         graph = self.shapes.graph
         if expression == SH.this:
             return {focus}
@@ -297,13 +301,6 @@ class Validator:
             known[node] = found
         return found
 
-    def _forget_if_changed(self) -> None:
-        size = len(self.data.graph)
-        if size != self._size:
-            self._size = size
-            self._failing.clear()
-            self._values.clear()
-
     @contextmanager
     def _deeper(self, shape: Node | None = None) -> Iterator[None]:
         self._depth += 1
@@ -346,9 +343,9 @@ class Validator:
 
     def _store_members(self) -> None:
         """Add the members of all classes to the store, for `with_members`."""
-        if self._members_size == self._size:
+        if self._stores_members:
             return
-        self._members_size = self._size
+        self._stores_members = True
         self.store.remove_graph(MEMBERS)
         classes = {
             kind: [to_store(one) for one in self.data.superclasses(kind)]
@@ -748,8 +745,14 @@ def _default_message(constraint: Constraint) -> str:
     arguments = constraint.values
     if constraint.name.startswith("qualified"):
         arguments = (constraint.node,)
-    shown = [
-        "a shape without a name" if isinstance(term, BNode) else term.n3() for term in arguments
-    ]
     message = _MESSAGES.get(constraint.name, "the value does not conform to the component")
-    return message.format(argument=", ".join(shown))
+    return message.format(argument=", ".join(map(_shown, arguments)))
+
+
+def _shown(term: Node) -> str:
+    """A term in a message: numbers and dates without quotes and datatype."""
+    if isinstance(term, BNode):
+        return "a shape without a name"
+    if isinstance(term, Literal) and term.datatype not in (None, XSD.string):
+        return str(term)
+    return term.n3()
