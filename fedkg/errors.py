@@ -37,6 +37,11 @@ class FedkgError(Exception):
         super().__init__("\n".join(lines))
 
 
+def join_lines(text: str) -> str:
+    """An error with `expected`, `received` and `help` on one line, for tables and logs."""
+    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+
+
 class UsageError(FedkgError):
     """A wrong command or call: an unknown option, a missing file, arguments that exclude each
     other.

@@ -229,7 +229,8 @@ def _report_internal_error(
     place = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last is not None else ""
     typer.echo(
         f"error: internal error in fedkg: {kind.__name__}: "
-        f"{escape_hidden(str(error))}{place}\n  help: please report it in the project's issue tracker; set "
-        "FEDKG_TRACEBACK=1 and run the command again to see the traceback",
+        f"{escape_hidden(str(error))}{place}\n"
+        "  help: please report it in the project's issue tracker; set FEDKG_TRACEBACK=1 and run "
+        "the command again to see the traceback",
         err=True,
     )

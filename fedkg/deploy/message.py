@@ -130,7 +130,9 @@ def read_head(data: bytes) -> tuple[str, int, dict[str, Any]]:
         header = json.loads(_metadata(data)[_HEADER], parse_constant=_reject_constant)
         return str(header["kind"]), _read_round(header["round"]), dict(header["fields"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FederationError("this is not a message of fedkg", received=str(error)) from error
+        raise FederationError(
+            "this is not a message of fedkg", received=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def request_digest(request: bytes) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fedkg.deploy.message import REQUEST, ROUND_KINDS, Message, request_digest
 from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
-from fedkg.errors import FederationError, TooFewClients
+from fedkg.errors import FederationError, TooFewClients, join_lines
 from fedkg.exclusion_reasons import NO_REPLY, NOT_NEEDED, TOO_FEW, is_transient
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithm_contradictions import check
@@ -196,7 +196,7 @@ class _Collection:
         else:
             request = self.waiting[site]
             request.failures += 1
-            text = " ".join(reply.error.split())  # from a site: it goes into tables, as one line
+            text = join_lines(reply.error)  # from a site: it goes into tables, as one line
             reply = replace(reply, error=text[:LONGEST_ERROR])
             request.failure = reply
             backoff = self.contract.backoff * 2 ** (request.failures - 1)

@@ -288,7 +288,10 @@ class SecureSite:
             raise self._refuse("shares without that of this site")
         for site, text in texts.items():
             key = library.generate_shared_key(found.cipher, _public_key(found.keys[site][0]))
-            share = json.loads(library.decrypt(key, text.encode()))
+            try:
+                share = json.loads(library.decrypt(key, text.encode()))
+            except ValueError as error:
+                raise self._refuse(f"a share from {site} that this site cannot decrypt") from error
             if (share["from"], share["to"]) != (site, self.name):
                 raise self._refuse(f"a share from {site} for another site")
             found.shares[site] = str(share["own"]), str(share["pair"])

@@ -17,7 +17,7 @@ from fedkg.deploy.federation_folders import LEFT, PAUSED, SOCKET, load_site
 from fedkg.deploy.message import read_head
 from fedkg.deploy.proposed_rule_confirmation import ProposedRules, list_proposed
 from fedkg.deploy.site_process import is_served
-from fedkg.errors import FederationError, FedkgError
+from fedkg.errors import FederationError, FedkgError, join_lines
 from fedkg.limits import parse_json, read_file
 
 STATUS = "status.json"
@@ -177,7 +177,7 @@ class ActivityLog:
         return answer
 
     def _fail(self, kind: str, number: int, error: FedkgError) -> None:
-        text = " ".join(str(error).split())
+        text = join_lines(str(error))
         if text != self._activity.error:
             where = f" for round {number}" if kind == "train" else ""
             self._on_note(f"the request of the server{where} was not answered: {text}")

@@ -199,12 +199,13 @@ def require_enforceable(
         if rules.plan.features.get(columns.index(column), -1) < 0
     ]
     if absent:
+        reading = ", ".join(f"`{name}`" for name in _rules_reading(rules.pack, absent))
         raise LayoutError(
-            f"the exported model cannot enforce {', '.join(_rules_reading(rules.pack, absent))}: "
-            f"the model has no feature for {', '.join(f'`{one.name}`' for one in absent)}",
+            f"the exported model cannot apply {reading}: the model has no feature for "
+            f"{', '.join(f'`{one.name}`' for one in absent)}",
             expected="a feature for each category that the rules read",
-            help="add the code of the category to the features, or remove the rules that read the "
-            "category",
+            help=f"add a feature `{absent[0].name}` with the codes that "
+            f'rules.codes("{absent[0].name}", texts) returns, or remove the rules that read it',
         )
 
 

@@ -377,8 +377,8 @@ def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> 
         if not moments:
             raise TableError(
                 f"{table.name}: no row has a time in `{header}`",
-                help="correct these cells, or name another time column in the timeline of "
-                "the rules",
+                help="write the times into this column of the table, or correct the `titles` of "
+                "the column in the sites file",
             )
         end = max(moments)
         new[header] = [(end + timedelta(seconds=place * step)).isoformat() for place in later]

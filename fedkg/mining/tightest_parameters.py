@@ -346,14 +346,17 @@ class _Search:
         any."""
         parameter = self.parameters[place]
         if parameter.direction == "none":
-            raise self._error(parameter, "a parameter in which the formula is monotone")
+            raise self._error(
+                parameter,
+                "a larger value loosens one part of the formula and tightens another",
+                help=f"use one parameter for each part, or give it a value: "
+                f'fixed={{"{parameter.name}": ...}}',
+            )
         if self.pick.noisy and parameter.integer:
             raise self._error(
                 parameter,
-                (
-                    "a parameter that signals are compared with: bounds of windows cannot be "
-                    "mined privately"
-                ),
+                "bounds of windows cannot be mined privately",
+                expected="a parameter that signals are compared with",
             )
         value = self._steps(place) if parameter.integer else self._tightest(place, margin)
         if bool(torch.isnan(value).all()):
@@ -450,10 +453,8 @@ class _Search:
         if parameter.span is None:
             raise self._error(
                 parameter,
-                (
-                    "a declared span for the search of a private quantile: `signal ... span LOW "
-                    ".. HIGH`"
-                ),
+                "the search of a private quantile needs the span of the signal",
+                help="declare it: signal ... span LOW .. HIGH",
             )
         low, high = parameter.span
         return self.pick.within((-high, -low) if parameter.direction == "up" else (low, high))
@@ -467,13 +468,14 @@ class _Search:
         if parameter.span is None:
             raise self._error(
                 parameter,
-                "a declared span of the signal that the parameter is compared with: `signal ... "
-                "span LOW .. HIGH`",
+                "bisection needs the span of the signal that the parameter is compared with",
+                help="declare it: signal ... span LOW .. HIGH",
             )
         if self.pick.noisy:
             raise self._error(
                 parameter,
-                "a parameter that one pass over the traces determines: bisection needs many passes",
+                "it needs bisection, whose many passes over the traces cannot be private",
+                expected="a parameter that one pass over the traces determines",
             )
         ends = parameter.span if parameter.direction == "down" else parameter.span[::-1]
         good, bad = (torch.full_like(self.values[:, place], end) for end in ends)
@@ -553,7 +555,8 @@ class _Search:
         if self.pick.noisy:
             raise self._error(
                 self.parameters[place],
-                "a trigger with a fixed number: a quantile of the data is not private",
+                "the number of its trigger would be a quantile of the data, which is not private",
+                expected="a trigger with a fixed number",
             )
         usable = self.given.usable.unsqueeze(-1)
         each = numbers.expand(1, math.prod(self.given.shape)).reshape(self.given.shape)
@@ -599,10 +602,13 @@ class _Search:
         holds = self.verdicts(param, number)
         return self.pick.choose(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
 
-    def _error(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
+    def _error(
+        self, parameter: MinedParameter, reason: str, *, expected: str = "", help: str = ""
+    ) -> KnowledgeError:
         return KnowledgeError(
-            f"fedkg cannot mine the parameter `{parameter.name}` of `{self.name}` in this way",
+            f"fedkg cannot mine the parameter `{parameter.name}` of `{self.name}`: {reason}",
             expected=expected,
+            help=help,
         )
 
     def windows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -322,8 +322,7 @@ class Column(_Part):
         wrong = next((one for pair in value.items() for one in pair if isinstance(one, bool)), None)
         if wrong is not None:
             raise ValueError(
-                "YAML reads on, off, yes, no, true and false without quotes as true or false; "
-                "write texts of cells in quotes"
+                "must be texts: put words such as on, off, yes, no, true and false in quotes"
             )
         return {str(key): str(item) for key, item in value.items()}
 

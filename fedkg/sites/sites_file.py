@@ -307,7 +307,7 @@ def _load_site(
     if not isinstance(section, dict):
         raise TableError(
             f"{name}: site `{place[-1]}` must be a section with fields{_format_line(place, lines)}",
-            help=f"{place[-1]}: {{url: {place[-1]}.csv}}",
+            help=f"write, for example, {place[-1]}: {{url: {place[-1]}.csv}}",
         )
     section = _add_lines(section, place, lines)
     common = _add_lines(common, (), lines)
@@ -323,7 +323,7 @@ def _load_site(
     try:
         site = Site.model_validate(merged, context={"csvw": csvw})
     except ValidationError as error:
-        raise _make_field_error(name, error.errors(), place, lines) from error
+        raise _make_field_error(name, error.errors(), place, lines, merged) from error
     keys = site.table_schema.foreign_keys
     for field, addresses in (
         ("url", site.url),
@@ -485,13 +485,21 @@ def _make_field_error(
     errors: list[ErrorDetails],
     place: tuple[str, ...],
     lines: Mapping[tuple[str, ...], int],
+    merged: Mapping[str, Any] | None = None,
 ) -> TableError:
-    """One error for all wrong fields of a site."""
+    """One error for all wrong fields of a site.
+
+    Args:
+        merged: the section with the common parts, if it has such: then columns are called by their
+            names, because their numbers are not those of the file.
+    """
     problems: dict[str, None] = {}
     for error in errors:
-        path = (*place, *(str(part) for part in error["loc"] if not _is_type(part)))
+        loc = tuple(str(part) for part in error["loc"] if not _is_type(part))
+        path = (*place, *loc)
         text = _describe_problem(error)
-        field = ".".join(path)
+        column = None if merged is None else _column_name(merged, loc)
+        field = ".".join(path if column is None else (*place, f"column {column}", *loc[3:]))
         problems[f"{f'`{field}`: ' if field else ''}{text}{_format_line(path, lines)}"] = None
     shown = list(problems)[:MAX_FIELDS_SHOWN]
     if len(problems) > len(shown):
@@ -501,6 +509,16 @@ def _make_field_error(
     return TableError(
         f"{name}: {len(problems)} fields are wrong\n  " + "\n  ".join(shown), help=FIELDS_HELP
     )
+
+
+def _column_name(section: Mapping[str, Any], loc: tuple[str, ...]) -> str | None:
+    """The name of the column that a place in a section is in; None if it is in none."""
+    if loc[:2] != ("tableSchema", "columns") or len(loc) < 3 or not loc[2].isdigit():
+        return None
+    try:
+        return str(section["tableSchema"]["columns"][int(loc[2])]["name"])
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _is_type(part: int | str) -> bool:

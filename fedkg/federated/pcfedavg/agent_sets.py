@@ -190,7 +190,10 @@ def _all_of(several: Sequence[Chosen]) -> Chosen:
 def _of_these(sets: Mapping[int, ProjectionSet], places: tuple[int, ...]) -> ProjectionSet:
     unknown = next((place for place in places if place not in sets), None)
     if unknown is not None:
-        raise JobError(f"this process does not have the parameter set of agent {unknown}")
+        raise JobError(
+            f"there is no parameter set for agent {unknown} (agents count from 0)",
+            help="give one set for each agent, in their order",
+        )
     return _stacked([sets[place] for place in places])
 
 

@@ -108,7 +108,8 @@ def compile_causes(job: CausesJob) -> Pack:
     if not pack.manifest.causes:
         raise JobError(
             "rules: there is no `cause` statement",
-            help="add one: cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
+            help="add one: cause NAME for ?a, ?b where { ... } allow ?a drives ?b; or leave out "
+            "`rules`, then any client may drive any other",
         )
     return pack
 

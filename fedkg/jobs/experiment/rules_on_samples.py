@@ -202,10 +202,17 @@ def build_sample_rules(
         try:
             rules = forecast_rules(pack, input_layout(scaled.outputs), horizon)
         except LayoutError as error:
+            known = scaled.outputs.names
+            absent = [
+                column.name
+                for column in own.manifest.contract.columns
+                if column.role == "output" and not {column.name, column.source} & set(known)
+            ]
             raise JobError(
-                "the rules read a quantity that the model does not forecast (an "
-                "`output` is a forecast channel, `past` an earlier observation)",
-                expected=error.expected,
+                f"the rules read {', '.join(f'`{name}`' for name in absent)}, which the model does "
+                "not forecast"
+                if absent
+                else f"the rules do not fit the forecasts: {error.message}",
                 received=f"forecasts of {', '.join(scaled.outputs.names)}",
                 help="use the data's name for the output or its column, or forecast it "
                 "(`data.window.targets`)",

@@ -378,7 +378,7 @@ def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
             raise JobError(
                 f"data.set: {data.set} fails with (path, seed=..., size=...)",
                 received=f"{type(error).__name__}: {error}",
-                help="correct the function in the file, or `data.path`",
+                help="correct the function, or `data.path`, `data.seed` or `data.size`",
             ) from error
         if not isinstance(made, DataSet):
             raise JobError(

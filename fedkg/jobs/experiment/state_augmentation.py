@@ -117,7 +117,7 @@ def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str
             raise JobError(
                 f"augment: the steps of {one.client} do not align with those of other sites",
                 expected=f"times that are whole steps of {rows.step:g} {rows.step_unit} apart",
-                received=f"{place:.3g} steps apart",
+                received=f"{place:,.2f} steps after the first of all sites",
                 help="resample the table of this site to the steps of the others",
             )
         tested = windows.time[(windows.clients == one.client) & (samples.use == TEST)]

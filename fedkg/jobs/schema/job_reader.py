@@ -367,7 +367,7 @@ EXPECTED = {
     "bool_parsing": "true or false",
     "string_type": "a text",
     "tuple_type": "a list, such as [a, b]",
-    "too_short": "a list with at least {min_length} value",
+    "too_short": "a list of length {min_length} or more",
     "dict_type": "a section with fields",
     "model_type": "a section with fields",
     "literal_error": "{expected}",

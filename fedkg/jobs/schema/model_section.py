@@ -79,7 +79,10 @@ class Inject(Section):
     @model_validator(mode="after")
     def _something(self) -> Inject:
         if not (self.range or self.predict):
-            raise ValueError("set `range` or `predict`: both are false, so nothing is injected")
+            raise ValueError(
+                "`range` and `predict` are both false, so nothing is injected: set one of them to "
+                "true, or remove `inject`"
+            )
         return self
 
 

@@ -483,7 +483,7 @@ def test_clients_that_keep_their_samples_elsewhere_are_not_trained_here(tmp_path
             list(executor.train(work, state, torch.arange(2)))
     with pytest.raises(JobError, match="the samples of site_4 are not here"):
         work.algorithm.site_models(work, state, torch.tensor([4]))
-    with pytest.raises(JobError, match="does not have the parameter set of agent 2"):
+    with pytest.raises(JobError, match="no parameter set for agent 2"):
         sets_of({0: BALLS[0]}).residual({"w": torch.zeros(1, 3)}, torch.tensor([2]))
     with pytest.raises(JobError, match="the data of exactly one client"):
         SiteTraining(federation(case, tmp_path).work(None), folder=tmp_path)

@@ -249,7 +249,7 @@ def test_windows_are_held_out_at_the_end_of_each_station(rules):
                 .replace("volume <=", "flow <=")
                 .replace("volume >=", "flow >=")
             ),
-            "a quantity that the model does not forecast",
+            "the rules read `flow`, which the model does not forecast",
         ),
     ],
 )

@@ -233,7 +233,7 @@ def test_a_private_value_is_asked_for_once_and_nothing_else_is_reported(pack: fe
     assert len(asked) == 2
     with pytest.raises(KnowledgeError, match="windows cannot be mined privately"):
         mine_traces(pack, "length", x, pick=inner)
-    with pytest.raises(KnowledgeError, match="bisection needs many passes"):
+    with pytest.raises(KnowledgeError, match="needs bisection, whose many passes"):
         mine_traces(pack, "t1", x, pick=inner, method="bisection")
 
 

@@ -468,7 +468,7 @@ WRONG_FILES = [
     ),
     (
         "sites: {a: {url: a.csv, tableSchema: {columns: [{name: x, values: {on: offen}}]}}}",
-        "write texts of cells in quotes",
+        "on, off, yes, no, true and false in quotes",
     ),
     (
         "sites: {a: {url: a.csv, tableSchema: {columns: [{name: x}, {name: x}]}}}",

@@ -186,7 +186,10 @@ def _slot(name: str, rows: RowBuilder, source: EarlierModel, sources: Sources) -
     place, names = source.path.span, sources.names
     signal = names.signals.get(name) or names.by_header(name)
     if signal is None and not names.open:
-        advice = did_you_mean(name, names.known_names()) or f"declare it: signal {name} in ..."
+        declared = name if name.isidentifier() else f'NAME in ... column "{name}"'
+        advice = did_you_mean(name, names.known_names())
+        advice = f"{advice} Correct `features` in the metadata of the model; or" if advice else ""
+        advice = f"{advice} declare the input: signal {declared}".strip()
         sources.problems.error(
             "FKG378",
             place,

@@ -232,10 +232,11 @@ class _Reader:
             predicate = NAMES[_EQUALITIES[kind]]
         else:
             advice = (
-                "declare the range of the property in the ontology, or compare the value"
+                "remove the atom; declare the range of the property in the ontology, or compare "
+                "the value with a built-in such as swrlb:lessThan"
                 if kind == "DataRangeAtom"
-                else "give the atom one of the types swrl:ClassAtom, swrl:IndividualPropertyAtom, "
-                "swrl:DatavaluedPropertyAtom and swrl:BuiltinAtom"
+                else "give the atom one of the types swrl:ClassAtom, swrl:IndividualPropertyAtom "
+                "and swrl:DatavaluedPropertyAtom (in a body also swrl:BuiltinAtom)"
             )
             what = f"atoms of the kind swrl:{kind}" if kind else "an atom without a kind"
             fact = (node, TYPE, NAMES[kind]) if kind in NAMES else None

@@ -312,8 +312,9 @@ def read(text: str, file: str, folder: Path | None) -> Read:
             report(
                 "FKG103",
                 point(file),
-                "the document has no equipment, assets, materials, persons or test results",
-                help="fedkg reads these objects of B2MML, and no others",
+                "the document has no equipment, assets, materials, persons or test results with an "
+                "<ID>",
+                help="add the <ID>, or load a document with such objects: fedkg reads no others",
                 severity="warning",
             )
         )

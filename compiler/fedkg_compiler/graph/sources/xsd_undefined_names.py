@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.sources.xml_schema_names import Key, Names
 from fedkg_compiler.graph.sources.xsd_files import XSD_NAMESPACE, Element, Schema
@@ -115,12 +115,14 @@ def _names(element: Element) -> Iterator[tuple[str, str]]:
 
 
 def _diagnostic(sort: str, key: Key, one: _Missing, names: Names) -> Diagnostic:
-    more = f", {one.count} times" if one.count > 1 else ""
+    more = f", which is used {one.count} times" if one.count > 1 else ""
     of_xsd = key[0] == XSD_NAMESPACE
     known = _BUILT_IN if of_xsd else [name for space, name in names.found[sort] if space == key[0]]
     what = "XML Schema has no type" if of_xsd else f"no schema defines the {sort}"
+    prefix = one.written[: one.written.find(":") + 1]
+    near = nearest_name(key[1], sorted(known))
     otherwise = (
-        "is it one of your own? then it lacks its prefix"
+        "is it one of your own? then write it with the prefix of your namespace"
         if of_xsd
         else "add the schema that defines it; the rest is read"
     )
@@ -128,6 +130,6 @@ def _diagnostic(sort: str, key: Key, one: _Missing, names: Names) -> Diagnostic:
         "FKG121",
         point(one.schema.file, one.element.line, one.element.column),
         f"{what} `{one.written}`{more}",
-        help=did_you_mean(key[1], sorted(known), otherwise),
+        help=f"did you mean `{prefix}{near}`?" if near else otherwise,
         severity="warning",
     )

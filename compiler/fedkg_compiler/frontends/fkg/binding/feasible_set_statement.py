@@ -4,6 +4,7 @@ each client must lie.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -98,9 +99,8 @@ def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | 
     columns = [column for column in numbers if column is not None]
     if len(columns) < len(numbers) or (statement.quantifier is not None and not client):
         return None
-    if not _in_order(
-        shape, [name for name, _ in arguments], columns, statement, environment, problems
-    ):
+    limits = dict(zip((name for name, _ in arguments), columns, strict=True))
+    if shape == "box" and not _in_order(limits, target, statement, environment, problems):
         return None
     clients = _clients(statement, client, columns, environment, sources)
     if clients is None:
@@ -361,26 +361,23 @@ def _in_its_unit(
 
 
 def _in_order(
-    shape: Shape,
-    names: list[str],
-    columns: list[list[float | None]],
+    limits: Mapping[str, list[float | None]],
+    target: _Target,
     statement: KeepSet,
     environment: Environment,
     problems: Problems,
 ) -> bool:
-    """Whether the set holds anything: the low end of a box does not lie above its high end."""
-    if shape != "box":
-        return True
-    for i, (low, high) in enumerate(
-        zip(columns[names.index("low")], columns[names.index("high")], strict=True)
-    ):
+    """Whether the low end of a box never lies above its high end, which is reported."""
+    unit = f" {target.unit.text}" if target.unit is not None and target.unit.text else ""
+    for i, (low, high) in enumerate(zip(limits["low"], limits["high"], strict=True)):
         if low is not None and high is not None and low > high:
-            where = f" in {environment.name(i)}" if environment.cells else ""
             problems.error(
                 "FKG290",
                 statement.call.span,
-                f"no value is above {low:g} and below {high:g}{where}",
-                "exchange the two limits",
+                f"no value is above {low:g}{unit} and below {high:g}{unit}"
+                + (f" in {environment.name(i)}" if environment.cells else ""),
+                "exchange the two limits"
+                + (" in this row or solution" if environment.cells else ""),
             )
             return False
     return True

@@ -867,8 +867,8 @@ def _is_step(value: Value, point: Unit, scope: Scope) -> bool:
         value.span,
         f"a signal in {unit} beside one in {point.text} may be a difference or a point on the "
         f"scale; fedkg cannot tell which",
-        f"convert one column in the data and declare both signals in the same unit; or write the"
-        f" difference as two signals in parentheses",
+        "convert one column in the data and declare both signals in the same unit; or write the"
+        " difference as two signals in parentheses",
     )
     return False
 

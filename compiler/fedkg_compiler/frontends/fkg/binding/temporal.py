@@ -58,11 +58,11 @@ def _one_step(node: Temporal, scope: Scope) -> Formula | None:
             if node.mode == "initially"
             else f"remove it, or write {wider} with the window"
         )
-        step = "the first step" if node.mode == "initially" else "one step"
+        step = {"initially": "first", "previous": "previous"}.get(node.mode, "next")
         scope.problems.error(
             "FKG259",
             node.window.span,
-            f"`{node.mode}` takes no window, because it always means {step}",
+            f"`{node.mode}` takes no window, because it always means the {step} step",
             advice,
         )
         return None
