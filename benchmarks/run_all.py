@@ -50,7 +50,7 @@ QUICK: dict[str, str] = {
     "first_result": "--turns 3",
     "first_round": "--turns 5",
     "federated_peers": "--only mlp lstm --turns 3",
-    "federation_faults": "--rounds 1000 --turns 2",
+    "federation_faults": "--rounds 1000 --turns 15",
     "flower_rounds": "--rounds 3",
     "flower_simulation": "--quick",
     "flower_soak": "--kills 4",
