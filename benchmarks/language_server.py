@@ -48,14 +48,13 @@ def long_file() -> str:
     return "\n".join(lines) + "\n"
 
 
-async def time_changes(client: LanguageClient, path: Path, text: str, count: int) -> list[float]:
-    """Milliseconds from each change of a file to its diagnostics."""
-    arrived: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
+Arrived = asyncio.Queue[lsp.PublishDiagnosticsParams]
 
-    @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-    def receive(found: lsp.PublishDiagnosticsParams) -> None:
-        arrived.put_nowait(found)
 
+async def time_changes(
+    client: LanguageClient, arrived: Arrived, path: Path, text: str, count: int
+) -> list[float]:
+    """Milliseconds from each change of a file to its diagnostics, which arrive in a queue."""
     uri = path.as_uri()
     opened = lsp.TextDocumentItem(uri=uri, language_id="fkg", version=0, text=text)
     client.text_document_did_open(lsp.DidOpenTextDocumentParams(opened))
@@ -84,7 +83,12 @@ def peak_memory(process: int) -> float:
 
 async def measure(changes: int) -> list[Row]:
     """Time both files with one server."""
-    client = LanguageClient("benchmark", "1")
+    client, arrived = LanguageClient("benchmark", "1"), Arrived()
+
+    @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    def receive(found: lsp.PublishDiagnosticsParams) -> None:
+        arrived.put_nowait(found)
+
     await client.start_io(sys.executable, "-m", "fedkg", "lsp")
     await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
     client.initialized(lsp.InitializedParams())
@@ -95,7 +99,8 @@ async def measure(changes: int) -> list[Row]:
             (f"a change in a file of {LINES} lines, ms", long, long_file()),
             ("a change in examples/milling/rules.fkg, ms", MILLING, MILLING.read_text()),
         ):
-            made.append(limit(title, await time_changes(client, path, text, changes), CHANGE_MS))
+            spent = await time_changes(client, arrived, path, text, changes)
+            made.append(limit(title, spent, CHANGE_MS))
     server = client._server
     assert server is not None
     made.append(limit("memory of the server, MB", [peak_memory(server.pid)], MEMORY_MB))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +169,7 @@ def _is_annotation(key: object) -> bool:
 
 def _read_document(
     path: Path, text: str | None = None, *, named_by: str = ""
-) -> tuple[Document, dict[tuple[str, ...], int]]:
+) -> tuple[Document, Mapping[tuple[str, ...], int]]:
     """The document and the lines of its fields (of a JSON file none). Raises as `load_sites`.
 
     Args:
@@ -213,14 +215,23 @@ def _read_document(
             received=f"the byte 0x{error.object[error.start]:02X} at position {error.start}",
             help="save the file as UTF-8",
         ) from error
+    document, lines = _parse(text, str(path))
+    return copy.deepcopy(document), lines
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, name: str) -> tuple[Document, Mapping[tuple[str, ...], int]]:
+    """A YAML document and the lines of its fields; a simulation reads the file of all sites at
+    each site.
+    """
     document = parse_yaml(
         text,
-        str(path),
+        name,
         kind="sites file",
         fields="`sites:`, `dialect:`, `tableSchema:`",
         error_class=TableError,
     )
-    _require_plain(document, str(path))
+    _require_plain(document, name)
     return _name_null_keys(document), field_lines(text)
 
 
