@@ -10,6 +10,7 @@ from fedkg.jobs.folder import (
     FINAL_TABLES,
     INCIDENTS,
     JOB,
+    LEARNED,
     LOCK,
     PACK,
     PREDICTION_INCIDENTS,
@@ -48,7 +49,8 @@ def require_intact(folder: RunFolder) -> None:
 
 def repair_help(folder: RunFolder, damage: Damage) -> str:
     """Advice for a damaged file."""
-    if damage.file in REBUILDABLE:
+    is_discovery = LEARNED in folder.log.states()  # it cannot be resumed
+    if damage.file in REBUILDABLE and not is_discovery:
         return f"fedkg run --resume {folder.path} rebuilds it"
     return RESTORE_HELP
 

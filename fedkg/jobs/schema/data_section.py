@@ -304,8 +304,8 @@ class Data(Section):
         description="How test and server rows are chosen. `random`: at random, with all classes in "
         "proportion, also for windows (with a warning). `auto`: for windows, with a timeline, and "
         "if rules about the output compare rows, in the order of the rows (first training, then "
-        "server, then test, with a gap of one horizon; in a table of ten or more traces, whole "
-        "traces); otherwise as `random`.",
+        "server, then test, with a gap that no forecast and no rule crosses; in a table of ten or "
+        "more traces, whole traces); otherwise as `random`.",
     )
     server: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.15,

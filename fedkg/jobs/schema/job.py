@@ -72,8 +72,8 @@ class Training(Section):
     projection: bool = Field(
         default=False,
         description=(
-            "Whether outputs are projected onto the linear rules of each row, in training "
-            "and in use."
+            "Whether outputs are projected, in training and in use, onto the linear rules of each "
+            "row: all that are about one output, and hard ones about sums of outputs."
         ),
     )
     executor: Literal["auto", "stacked", "processes", "sequential"] = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedkg.errors import FedkgError, JobError, TableError
 from fedkg.jobs.causes.job_file import CausesJob, is_causes_job, read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.causes.run import run_causes
+from fedkg.jobs.checksum_verification import verify
 from fedkg.jobs.learned_results import read_learned
 
 EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
@@ -122,6 +124,14 @@ def test_a_learning_of_causes_is_no_damaged_run(
         assert "contains a causal discovery" in said.err
         assert "report.html" in said.err
         assert "damaged" not in said.err
+
+
+def test_a_damaged_discovery_cannot_be_resumed(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "results.json").unlink()
+    [problem] = verify(copy).problems
+    assert "restore it from a copy" in problem
+    assert "--resume" not in problem
 
 
 def test_the_command_and_the_prior_of_the_rules(
