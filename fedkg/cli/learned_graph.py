@@ -41,7 +41,7 @@ def write_learned(
     \b
     Examples:
       fedkg ontology learned runs/traffic-001 -o learned.trig
-      fedkg ontology learned runs/causes --graph plant.ttl -o learned.trig
+      fedkg ontology learned runs/causes --graph plant.ttl -o causes.trig
     """
     from fedkg import ontologies
 

@@ -85,11 +85,13 @@ class Intersection(ProjectionSet):
 
     Args:
         parts: the sets.
-        tolerance: largest relative error of Dykstra's nearest point.
+        tolerance: largest change in a round, relative to the numbers of the point, at which
+            Dykstra's projections stop.
         rounds: largest number of rounds over all sets.
 
     Raises:
-        SetError: from `project`, if the sets have no common point, or more rounds are needed.
+        SetError: from `project`, if the last point violates a set by more than ``10 *
+            sqrt(tolerance)``: the sets have no common point, or more rounds are needed.
     """
 
     parts: Sequence[ProjectionSet]

@@ -183,10 +183,16 @@ class Datatype(_Part):
         "`decimalChar`, `groupChar` and `pattern`.",
     )
     decimal_char: Character | None = Field(
-        default=None, alias="decimalChar", description="Decimal mark of numbers; empty: detected."
+        default=None,
+        alias="decimalChar",
+        description="Decimal mark of numbers. Empty: `.` if `groupChar` or a pattern is stated, "
+        "else detected.",
     )
     group_char: Character | None = Field(
-        default=None, alias="groupChar", description="Mark between thousands; empty: none."
+        default=None,
+        alias="groupChar",
+        description="Mark between thousands. Empty: with a pattern `,` (none if `decimalChar` is "
+        "`,`), with `decimalChar` alone none, else detected.",
     )
 
     @model_validator(mode="before")

@@ -55,7 +55,7 @@ class RoundContract(Section):
     )
     retries: Tries = Field(
         default=8,
-        description="How often the server asks a site again that fails or is silent in a round.",
+        description="How often the server asks a site again that does not answer in a round.",
     )
     backoff: Positive = Field(
         default=1.0,
