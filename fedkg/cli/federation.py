@@ -547,8 +547,7 @@ def resume(folder: SiteFolder) -> None:
 def leave(
     folder: SiteFolder,
     wait: Annotated[
-        float,
-        typer.Option("--wait", metavar="SECONDS", help="How long to wait for the next request."),
+        float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for a request.")
     ] = 60.0,
     delete: Annotated[
         bool,
@@ -557,7 +556,9 @@ def leave(
 ) -> None:
     """Leave the federation: delete the site's keys, invitation and private state.
 
-    The site's tables stay. What the site has sent remains part of the model.
+    The site's tables stay. What the site has sent remains part of the model. `fedkg site run` tells
+    the server in its answer to the next request. If it is not running, or no request comes within
+    --wait, the site leaves anyway, and the server's operator must run `fedkg federation dismiss`.
 
     \b
     Examples:

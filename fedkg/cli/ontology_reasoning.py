@@ -36,7 +36,7 @@ def reason(
 
     The OWL 2 RL rules apply as before every compilation: inferred subclasses and types, individuals
     that are equal, classes without possible members. --dl adds inferences that need a description
-    logic, with a time limit. Exit code 1 if there is a problem.
+    logic, with a time limit. Exit code 1: an error or a warning.
 
     \b
     Examples:

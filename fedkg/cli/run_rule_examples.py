@@ -32,8 +32,9 @@ def run_examples(
 
     Examples are `example of RULE holds for ...` and `example of RULE fails for ...`. A rule holds
     on an example if it is satisfied at every step, and fails if a step violates it. Windows end
-    with the trace. A rule over many entities runs on one of them; the example can set numbers of
-    its quantifier. Exit code 0: every example comes out as expected; 1: one does not, or the rules
+    with the trace. A rule over many entities runs on the first of them, by IRI, that has all
+    columns and numbers; `and limit = 8 bar` in the example replaces the number `?limit` of its
+    quantifier. Exit code 0: every example comes out as expected; 1: one does not, or the rules
     have an error.
 
     With --sites fedkg also tests that each rule about data can be decided with the tables of the

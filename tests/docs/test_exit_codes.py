@@ -35,8 +35,7 @@ ex:S a sh:NodeShape ; sh:targetNode ex:p ; sh:property [ sh:path ex:pressure ; s
 FAILING = """\
 signal torque in N.m
 rule strong require torque <= 70 N.m
-examples strong
-  accept torque = 80 N.m
+example of strong holds for torque = 80 N.m
 """
 
 JOB: dict[str, Any] = {
@@ -184,6 +183,24 @@ def _stopped_review(fedkg: Command) -> int:
         return int(fedkg("suggest", "reviewed", "--review").code)
 
 
+def _contradiction(fedkg: Command) -> int:
+    Path("both.ttl").write_text(
+        "@prefix ex: <https://example.org/> .\n"
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+        "ex:A owl:disjointWith ex:B . ex:x a ex:A , ex:B .\n"
+    )
+    return int(fedkg("ontology", "reason", "both.ttl").code)
+
+
+def _no_site(fedkg: Command) -> int:
+    """The invitation is missing."""
+    Path("graz").mkdir()
+    Path("graz/site.json").write_text('{"name": "graz", "sites_file": "own.yaml"}')
+    found = fedkg("site", "doctor", "graz")
+    assert found.out.startswith("problem  invitation: ")
+    return int(found.code)
+
+
 def _damaged_shapes(fedkg: Command) -> int:
     Path("broken.ttl").write_text("<a> <b>")
     return int(fedkg("validate", "data.ttl", "broken.ttl").code)
@@ -202,6 +219,8 @@ PROVOKE: dict[tuple[str, str], Callable[[Command], int]] = {
     ("1", "verify"): _verify,
     ("1", "watch"): _watch,
     ("1", "reproduce"): _reproduce,
+    ("1", "ontology reason"): _contradiction,
+    ("1", "site doctor"): _no_site,
     ("2", "validate"): _damaged_shapes,
     ("5", "run"): _too_few,
     ("130", "run"): _stopped,

@@ -62,12 +62,12 @@ class Agents(Section):
     strength: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of a penalty on the distance of each site's model to the average.",
+        description="Weight of half the squared distance of each site's model to the average.",
     )
     penalty: Positive | None = Field(
         default=None,
-        description="Weight of the distance to the set; empty: the square root of the number of "
-        "rounds.",
+        description="Weight of half the squared distance to the set; empty: the square root of "
+        "the number of rounds.",
     )
     growing: bool = Field(
         default=False, description="Whether `penalty` grows with the square root of the round."

@@ -861,6 +861,19 @@ def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said)
         JobFiles.read(files).joint_job({name: {} for name in SIZES})
 
 
+def test_the_server_cannot_exclude_sites_by_what_they_mine(tmp_path):
+    """Mined numbers do not leave the sites."""
+    job = job_of_table(
+        algorithm="own",
+        algorithms={"own": {"exclude": "properties"}},
+        data={"window": WINDOW, "server": 0.0},
+    )
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    (tmp_path / "rules.fkgpack").write_bytes(compiled(LEVEL))
+    with pytest.raises(JobError, match="`exclude: properties` compares numbers"):
+        JobFiles.read(tmp_path).joint_job({name: {} for name in SIZES})
+
+
 def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
     write_tables(tmp_path / "whole")
     write_federation(tmp_path, JOB, milling_pack)
