@@ -28,6 +28,8 @@ from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty
+from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
+from fedkg.federated.temporal.properties import Properties
 from fedkg.federated.train import initial_state
 from fedkg.models.model_protocols import Params
 
@@ -45,7 +47,7 @@ UPDATE, SHARED, LOSS, GROUP, VIOLATION = "update/", "shared/", "loss", "group", 
 UNUSABLE = "unusable"
 """Field of an answer: why the site cannot use its own new rows, if it cannot."""
 
-COUNT, SAMPLES, PROPERTY = "count", "samples/", "property/"
+COUNT, SAMPLES, PROPERTY, PROPERTIES = "count", "samples/", "property/", "properties"
 """Names, or what is before the names, of what a site sends before the first round."""
 
 Direction = Literal["to the server", "to the site"]
@@ -150,6 +152,11 @@ def reply_tensors(work: Work, updates: Updates, offer: Offer) -> Params:
     return tensors
 
 
+def property_numbers(properties: Properties, place: int) -> Tensor:
+    """What the server compares of a client's mined properties: float64 [P]."""
+    return torch.cat([values[place].double().cpu() for values in properties.values])
+
+
 def derive_reply(work: Work, state: ServerState) -> Params:
     """What a client would answer after no local step: the names, shapes and types of each answer.
 
@@ -221,6 +228,10 @@ def check_beside(work: Work) -> None:
 def _prepared(work: Work, place: int) -> Iterable[tuple[str, str, Tensor]]:
     """Name, meaning and shape of what a site sends before the first round."""
     yield COUNT, "how many training samples the site has", torch.zeros((), dtype=torch.int64)
+    exclusion = work.algorithm.exclusion
+    if isinstance(exclusion, PropertyExclusion):
+        value = property_numbers(exclusion.properties, place)
+        yield PROPERTIES, "the numbers of `infer` statements, which the server compares", value
     inferred = _inferred(work)
     if inferred is None:
         return

@@ -312,11 +312,6 @@ def _find_pooled_rows(
                 f"algorithm {config.algorithm} pools the rows of all sites (`exchange: data`)",
                 "use an algorithm that exchanges models, such as `fedavg`",
             )
-        if section.excluded_by == "properties":
-            yield (
-                "`exclude: properties` compares numbers that are mined at all sites",
-                "leave out `exclude`, or set `exclude: answers`",
-            )
         if own.model.inject is not None and own.model.inject.trust == "cross_validate":
             yield (
                 "`model.inject.trust: cross_validate` trains on the rows of all sites",

@@ -69,6 +69,7 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     ),
     "excluded": (BEFORE, "number of training labels outside the ranges that the job injects"),
     "left_out": (BEFORE, "rules that the site's teacher does not include"),
+    "properties": (BEFORE, "the numbers of `infer` statements, which the server compares"),
     "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
     "samples/y": (BEFORE, "the targets of these samples, with consent"),
     "units": (BEFORE, "causal discovery: the units that the sites file states"),

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.deploy.causes_server import run_discovery
-from fedkg.deploy.disclosures import SAMPLES, START
+from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, START
 from fedkg.deploy.federation_folders import FEDERATION, RUN
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, sites_score
 from fedkg.deploy.message import Message
@@ -56,7 +56,7 @@ from fedkg.exclusion_reasons import NOT_NEEDED
 from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
 from fedkg.federated.temporal.client_property_mining import Inferred, of_shared
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
-from fedkg.federated.temporal.properties import unknown_properties
+from fedkg.federated.temporal.properties import Properties, unknown_properties
 from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
@@ -79,7 +79,7 @@ from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import RulesChange, Run, resume, start_run
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
-from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
+from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.limits import parse_json
 from fedkg.models import Params
@@ -588,18 +588,26 @@ class RemoteExperiment(Experiment):
     def infer(
         self, config: TrialConfig, clients: Clients, layout: InputLayout, share: float
     ) -> Inferred:
-        """See `Experiment.infer`: the samples that sites share, and the properties of these."""
+        """See `Experiment.infer`: the samples that sites share and the properties of these, and the
+        properties of all samples if the server compares them.
+        """
         steps = 0 if self.job.data.window is None else self.job.data.window.horizon
         replies = self.shared(config)
+        unknown = unknown_properties(self.pack, layout, steps, len(replies))
+        own = None
+        if algorithm_section(config.job).excluded_by == "properties":
+            told = self._read_shared(config, lambda reply: _property_values(reply, unknown))
+            values = tuple(torch.stack(values) for values in zip(*told, strict=True))
+            own = replace(unknown, values=values)
         if not all(SAMPLES + "x" in reply.tensors for reply in replies):
-            unknown = unknown_properties(self.pack, layout, steps, len(replies))
-            return Inferred(own=unknown, shared=clients, sample=unknown)
+            return Inferred(own=own or unknown, shared=clients, sample=unknown)
         shared = Clients(
             names=clients.names,
             x=tuple(reply.tensors[SAMPLES + "x"] for reply in replies),
             y=tuple(reply.tensors[SAMPLES + "y"] for reply in replies),
         )
-        return of_shared(self.pack, shared, layout, steps=steps)
+        found = of_shared(self.pack, shared, layout, steps=steps)
+        return found if own is None else replace(found, own=own)
 
     @override
     def note_properties(self, config: TrialConfig, found: Inferred | None) -> tuple[str, ...]:
@@ -656,6 +664,14 @@ class RemoteExperiment(Experiment):
 def _read_evaluation(answer: Message, place: int) -> Evaluation:
     """The evaluation of the site at a place."""
     return evaluation_of(answer.fields, answer.tensors, place)
+
+
+def _property_values(answer: Message, expected: Properties) -> tuple[Tensor, ...]:
+    """What a site mined: float64 [P] for each inference."""
+    numbers = answer.tensors[PROPERTIES].double()
+    if numbers.shape != (expected.parameters,):
+        raise ValueError(f"numbers {list(numbers.shape)} instead of [{expected.parameters}]")
+    return torch.split(numbers, [len(one.parameters) for one in expected.inferences])
 
 
 def _forecast_numbers(tensors: Mapping[str, Tensor]) -> list[list[float]]:

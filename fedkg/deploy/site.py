@@ -18,7 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.disclosures import SAMPLES
+from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, property_numbers
 from fedkg.deploy.federation_folders import INVITATION, PACK, STATE, load_site, require_trusted_code
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, own_settings
 from fedkg.deploy.message import REQUEST, Message, read_message_file, request_digest
@@ -488,8 +488,11 @@ class JoinedSite:
         excluded = () if self.job.privacy is not None else trial.excluded
         fields: dict[str, Any] = {"excluded": list(excluded[self._place : self._place + 1])}
         tensors: dict[str, Tensor] = {}
-        if algorithm_section(trial.config.job).grouping.fedstl is not None:
-            found = trial.inferred
+        section, found = algorithm_section(trial.config.job), trial.inferred
+        if section.excluded_by == "properties":
+            assert found is not None, "the exclusion mines properties"
+            tensors[PROPERTIES] = property_numbers(found.own, self._place)
+        if section.grouping.fedstl is not None:
             assert found is not None, "FedSTL mines properties"
             if not consent:
                 raise FederationError(
@@ -499,7 +502,8 @@ class JoinedSite:
                 )
             fields["left_out"] = found.own.count_left_out([self._place])
             shared = found.shared
-            tensors = {SAMPLES + "x": shared.x[self._place], SAMPLES + "y": shared.y[self._place]}
+            tensors[SAMPLES + "x"] = shared.x[self._place]
+            tensors[SAMPLES + "y"] = shared.y[self._place]
         return Message(kind="describe", fields=fields, tensors=tensors)
 
     def evaluate(self, request: Message) -> Message:

@@ -426,8 +426,8 @@ def write_rows(folder: Path, target: str) -> dict[str, str]:
     return write_sites_file(folder, sections_of(columns))
 
 
-def write_series(folder: Path) -> dict[str, str]:
-    """Hourly levels of a tank at each site."""
+def write_series(folder: Path, scale: Mapping[str, float] | None = None) -> dict[str, str]:
+    """Hourly levels of a tank at each site, which a site with a scale states in a wrong unit."""
     folder.mkdir(parents=True)
     dice = np.random.default_rng(5)
     for site, size in SIZES.items():
@@ -435,7 +435,7 @@ def write_series(folder: Path) -> dict[str, str]:
         level = 5 + len(site) / 4 + np.sin(hours / 4) + dice.normal(0, 0.2, size)
         inflow = 20 + 5 * np.cos(hours / 4) + dice.normal(0, 1, size)
         times = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
-        unit = 100.0 if site == "graz" else 1.0
+        unit = (100.0 if site == "graz" else 1.0) * (scale or {}).get(site, 1.0)
         write_csv(
             folder / f"{site}.csv",
             {
@@ -589,6 +589,37 @@ def test_forecasts_over_sites(tmp_path, job):
     together = run_together(tmp_path, job, pack)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     check_equal(apart, together)
+
+
+@pytest.mark.parametrize("fedstl", [False, True])
+def test_the_server_excludes_a_site_by_what_it_mined(tmp_path, fedstl):
+    """A site with a level in other units is excluded. The server receives the numbers of `infer`
+    statements, as the list of disclosures says, and samples for FedSTL alone.
+    """
+    grouping = {"grouping": {"fedstl": {"clusters": 2, "share": 0.2, "weight": 0.5}}}
+    own = {
+        "exclude": {"properties": {"threshold": 3.5, "least": 3}},
+        **(grouping if fedstl else {}),
+    }
+    job = job_of_table(
+        algorithm="own",
+        algorithms={"own": own},
+        model={"kind": "gru", "hidden": 4, "layers": 1},
+        data={"window": WINDOW, "server": 0.0},
+    )
+    sections, pack = write_series(tmp_path / "whole", scale={"linz": 8.0}), compiled(LEVEL)
+    transport = Capture(write_federation(tmp_path, job, pack, sections, share_rows=fedstl))
+    together = run_together(tmp_path, job, pack)
+    apart = run_server(tmp_path / "federation", transport, report=False).folder
+    assert measured(apart)["clients.csv"] == measured(together)["clients.csv"]
+    sent = {name for _, one in transport.answers for name in one.tensors}
+    prepared = {"properties", *(["samples/x", "samples/y"] * fedstl)}
+    assert {name for name in sent if name.startswith(("properties", "samples/"))} == prepared
+    for site in SIZES:
+        assert prepared <= {one.name for one in list_site_disclosures(tmp_path / site)}
+    rows = RunFolder(apart).rows("exclusions.csv")
+    assert {row["client"] for row in rows} == {"linz"}
+    assert all("properties are outliers" in row["reason"] for row in rows)
 
 
 def test_a_server_with_a_table_needs_no_rows_of_sites(tmp_path, milling_pack):
@@ -859,19 +890,6 @@ def test_jobs_that_need_all_rows_are_rejected(tmp_path, milling_pack, job, said)
     (files / "rules.fkgpack").write_bytes(milling_pack)
     with pytest.raises(JobError, match=said):
         JobFiles.read(files).joint_job({name: {} for name in SIZES})
-
-
-def test_the_server_cannot_exclude_sites_by_what_they_mine(tmp_path):
-    """Mined numbers do not leave the sites."""
-    job = job_of_table(
-        algorithm="own",
-        algorithms={"own": {"exclude": "properties"}},
-        data={"window": WINDOW, "server": 0.0},
-    )
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
-    (tmp_path / "rules.fkgpack").write_bytes(compiled(LEVEL))
-    with pytest.raises(JobError, match="`exclude: properties` compares numbers"):
-        JobFiles.read(tmp_path).joint_job({name: {} for name in SIZES})
 
 
 def test_a_check_of_a_site_finds_what_it_violates(tmp_path, milling_pack):
