@@ -61,6 +61,7 @@ def sections(folder: Path) -> dict[str, str]:
     return {part.partition("\n")[0]: part for part in parts}
 
 
+@pytest.mark.slow
 def test_failed_benchmarks_are_named_with_the_reason(
     run_all: ModuleType, benchmarks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_failed_benchmarks_are_named_with_the_reason(
     assert all(", setting full, " in section for section in sections(benchmarks).values())
 
 
+@pytest.mark.slow
 def test_a_named_benchmark_replaces_its_own_section_only(
     run_all: ModuleType, benchmarks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,12 +119,14 @@ def test_the_library(rules: Path, tmp_path: Path, server: str) -> None:
     in_all_places([rules], rules.with_suffix(".ttl").read_text(encoding="utf-8"), tmp_path, server)
 
 
+@pytest.mark.slow
 @needs_oxigraph
 def test_one_of_the_library_in_every_run(tmp_path: Path, server: str) -> None:
     rules = LIBRARY / "isa95" / "limits.fkg"
     in_all_places([rules], rules.with_suffix(".ttl").read_text(encoding="utf-8"), tmp_path, server)
 
 
+@pytest.mark.slow
 @needs_oxigraph
 def test_what_an_endpoint_said_is_not_kept_and_what_a_store_said_until_it_changes(
     tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch

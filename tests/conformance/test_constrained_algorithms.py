@@ -91,6 +91,7 @@ def scorer(federation: Federation, rules: Rules) -> PackScorer:
     return PackScorer(federation.model, module, probe)
 
 
+@pytest.mark.slow
 @given(
     federation=federations(least=3, losses=("squared", "logistic"), most_outputs=1, rate=1.0),
     of_numbers=rule_sets(answer="y", limits=NUMBER_LIMITS, inputs=GUARDS),
@@ -146,6 +147,7 @@ def test_scfa(
     same_rounds(federation, states, weights, expected)
 
 
+@pytest.mark.slow
 @given(
     federation=federations(
         least=5, most=7, losses=("squared", "logistic"), most_outputs=1, rate=1.0
@@ -347,6 +349,7 @@ def both_sets(
     return sets_of(made, ("layers.0.weight",) if one_layer else ()), project
 
 
+@pytest.mark.slow
 @given(
     federation=federations(whole=True, own=False),
     each=sets(5),

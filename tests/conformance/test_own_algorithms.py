@@ -135,6 +135,7 @@ def test_fednova(federation: Federation, code: dict[str, Any], crew: WorkerPool)
     same_rounds(federation, states, weights, plain_fednova(federation, start, cohorts))
 
 
+@pytest.mark.slow
 @given(federation=federations(), alpha=st.sampled_from([0.1, 1.0]))
 @FEW
 def test_feddyn(

@@ -41,6 +41,7 @@ def worker_pool() -> Iterator[WorkerPool]:
         yield workers
 
 
+@pytest.mark.slow
 @given(federation=federations(), mu=st.sampled_from([0.0, 0.3, 2.0]))
 @FEW
 def test_fedavg_and_fedprox(federation: Federation, mu: float, worker_pool: WorkerPool) -> None:
@@ -265,6 +266,7 @@ PROPERTIES = {
 }
 
 
+@pytest.mark.slow
 @given(
     federation=federations(least=2, most=6, losses=("squared",), hidden=2),
     template=st.sampled_from([*LOOPS]),

@@ -433,6 +433,7 @@ CASES: dict[str, tuple[Make, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @FEW

@@ -31,6 +31,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return partial(call, capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

@@ -236,6 +236,7 @@ def test_every_row_is_provoked() -> None:
     assert {code for code, name in documented() if name == "all"} == {"0", "1", "2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "name"), PROVOKE)
 def test_a_row_that_names_a_command(code: str, name: str, fedkg: Command) -> None:
     assert PROVOKE[code, name](fedkg) == int(code)

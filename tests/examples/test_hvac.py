@@ -86,6 +86,7 @@ def generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", CASES.values())
 def test_each_fault_is_found_in_its_hour(
     capsys: pytest.CaptureFixture[str], generated: Path, rule: str

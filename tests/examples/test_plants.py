@@ -122,6 +122,7 @@ def test_eval_counts_the_failures_of_the_generator_at_each_site(
         assert (sum(counts[rule] for counts in violated.values()) > 0) != reported
 
 
+@pytest.mark.slow
 def test_the_job_compares_rules_alone_learning_alone_and_both(folder: Path) -> None:
     run = run_job(
         folder / "job.yaml",

@@ -56,6 +56,7 @@ def test_a_leaking_valve_and_a_small_coil_are_found(tmp_path, monkeypatch):
     assert violated(evaluate(folder, "office")) == {"no_fighting": 15}
 
 
+@pytest.mark.slow
 def test_predictions_stay_within_the_coil_of_each_building(tmp_path, monkeypatch):
     folder = make("building", tmp_path, monkeypatch)
     rows = run(folder, "compare.algorithm=[fedavg]").rows("rules.csv")
@@ -64,6 +65,7 @@ def test_predictions_stay_within_the_coil_of_each_building(tmp_path, monkeypatch
     assert all(int(row["evaluations"]) > 500 and row["violated"] == "0" for row in hard)
 
 
+@pytest.mark.slow
 def test_thresholds_differ_by_ward_and_units_by_hospital(tmp_path, monkeypatch):
     folder = make("ward", tmp_path, monkeypatch)
     for site in ("leeds", "boston", "lyon"):
@@ -83,6 +85,7 @@ def test_thresholds_differ_by_ward_and_units_by_hospital(tmp_path, monkeypatch):
     assert kilopascal["low_pressure"] < 20, "pressures in kPa are not read as mmHg"
 
 
+@pytest.mark.slow
 def test_the_ward_job_evaluates_every_rule_on_predictions(tmp_path, monkeypatch):
     folder = make("ward", tmp_path, monkeypatch)
     rows = run(folder, "compare.algorithm=[fedavg]").rows("rules.csv")

@@ -13,6 +13,7 @@ import pytest
 BOTH = pytest.mark.parametrize("fuzzer", [fuzz_queries, fuzz_shapes], ids=["queries", "shapes"])
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_first_recorded_batch_is_as_recorded(fuzzer: ModuleType) -> None:
     record = json.loads(fuzzer.RECORD.read_text())

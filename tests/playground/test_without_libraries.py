@@ -64,6 +64,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(zip(PAGES, run("--pages", folder, text=json.dumps([*PAGES.values()])), strict=True))
 
 
+@pytest.mark.slow
 def test_a_page_has_the_verdicts_of_eval(said: dict[str, Any]) -> None:
     found = said["limits"]["evaluation"]
     folder = EXAMPLES / "press-limits"

@@ -196,6 +196,7 @@ NO_JOB_FILES: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_JOB_FILES)
 def test_a_file_that_is_no_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     body, said = NO_JOB_FILES[name]

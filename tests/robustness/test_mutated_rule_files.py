@@ -199,6 +199,7 @@ def test_small_files_with_a_mistake_or_several() -> None:
     assert compiled(SMALL, (1, 1, 2, 4), 350, seed=31) > 10
 
 
+@pytest.mark.slow
 def test_the_milling_rules_with_a_mistake_or_several(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "milling" / "plant.ttl", tmp_path)
     assert compiled([MILLING], (1, 1, 3), 5, seed=32) >= 1

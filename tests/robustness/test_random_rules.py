@@ -114,6 +114,7 @@ def differences(seed: int, rounds: int, folder: Path) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_what_is_written_is_what_is_checked(tmp_path: Path) -> None:
     assert differences(7, 6, tmp_path) == []
 

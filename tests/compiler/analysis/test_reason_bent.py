@@ -125,6 +125,7 @@ def test_nothing_is_said_of_rules_that_go_together(name: str) -> None:
     assert find_verdicts(TOGETHER[name]) == []
 
 
+@pytest.mark.slow
 def test_a_rule_too_hard_for_the_solver_is_undecided() -> None:
     assert find_verdicts("rule p require sin(a * b)^2 + cos(a * b)^2 <= 0.9999\n") == [
         ("undecided", ("p",))

@@ -75,6 +75,7 @@ def test_a_value_that_meets_equations_is_confirmed_by_the_interpreter(name: str)
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TORN)
 def test_a_conflict_is_found_and_each_rule_of_it_can_be_left_out(name: str) -> None:
     text, torn = TORN[name]

@@ -119,6 +119,7 @@ def test_a_trace_shows_that_rules_do_not_follow() -> None:
     assert find_verdicts(*rules) == []
 
 
+@pytest.mark.slow
 def test_an_undecided_relation_is_reported() -> None:
     rules = (
         "if sin(a) > 0.5 then eventually [0, 2 h] b >= 4",

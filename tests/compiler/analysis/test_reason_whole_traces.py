@@ -98,6 +98,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["", " ends clip"])
 @pytest.mark.parametrize("name", LONG)
 def test_long_windows_are_decided(name: str, ends: str) -> None:
@@ -111,6 +112,7 @@ def test_long_windows_are_decided(name: str, ends: str) -> None:
     assert check_traces(pack) >= 2
 
 
+@pytest.mark.slow
 def test_rules_that_every_trace_breaks_at_its_end_are_looked_at_before_it() -> None:
     """Under `clip` the last steps have no window left.
 

@@ -147,6 +147,7 @@ def traces(random: Random, count: int) -> Iterator[Values]:
         yield {name: [random.random() < share[name] for _ in range(length)] for name in share}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES)
 def test_scopes_conditions_and_timings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, scope: str
@@ -172,6 +173,7 @@ def test_scopes_conditions_and_timings(
         assert rule_verdicts(pack, f"R{i}", drawn) == expected, texts[i - 1]
 
 
+@pytest.mark.slow
 def test_expressions_constants_and_names(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

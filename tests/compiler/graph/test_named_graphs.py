@@ -237,6 +237,7 @@ def test_a_misspelt_graph_is_a_warning(file: Path) -> None:
     assert said["FKG112"] == "did you mean `<urn:fedkg:vocabulary:qudt>`?"
 
 
+@pytest.mark.slow
 def test_violation_queries_and_shapes_address_graphs(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -278,6 +279,7 @@ def test_shapes_conform_by_all_graphs_and_target_the_data(
     assert said == ["S.in.class is violated by M2 (M1)"]
 
 
+@pytest.mark.slow
 def test_a_private_pack_sees_no_other_client_in_any_graph(tmp_path: Path) -> None:
     path = tmp_path / "plant.trig"
     path.write_text(

@@ -50,6 +50,7 @@ def pages(site: dict[str, str]) -> dict[str, Page]:
     return {name: Page(text) for name, text in site.items() if name.endswith(".html")}
 
 
+@pytest.mark.slow
 def test_every_page_is_html_that_loads_nothing(site: dict[str, str]) -> None:
     parser = html5rdf.HTMLParser(strict=True)
     for name, text in site.items():

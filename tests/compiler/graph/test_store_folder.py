@@ -155,6 +155,7 @@ store_loading.load_files(Path(store), [Path(file) for file in files])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("moment", ["marked", "during", "before"])
 def test_a_load_that_is_killed_leaves_the_store_as_it_was(
@@ -308,6 +309,7 @@ def test_mappings_that_were_accepted_hold_in_a_store_too(store: Path, tmp_path: 
     assert machines(path) == machines(store) == machines(store) == ["M1"]
 
 
+@pytest.mark.slow
 def test_the_oldest_closures_go(store: Path, tmp_path: Path, files: dict[str, Path]) -> None:
     loaded(store, files["one"])
     for number in range(MOST + 2):

@@ -44,6 +44,7 @@ def one(text: str, home: Path) -> About:
     return found
 
 
+@pytest.mark.slow
 def test_every_spelling_finds_the_term(acme: Path) -> None:
     mill = one("acme:Mill", acme)
     assert (

@@ -119,6 +119,7 @@ def test_a_part_holds_what_rules_name_and_is_read_again(
     compiled(rules, store)
 
 
+@pytest.mark.slow
 def test_compilations_release_their_stores(tmp_path: Path) -> None:
     handles = Path("/proc/self/fd")
     if not handles.is_dir():
@@ -192,6 +193,7 @@ def test_recorded_answers_end_with_their_triples(tmp_path: Path) -> None:
     assert compiled(rules, store) == compiled(rules, file) != before
 
 
+@pytest.mark.slow
 def test_damaged_answers_are_computed_again(tmp_path: Path) -> None:
     file, store = stored_plant(tmp_path)
     rules = EDITED.replace("LIMIT", "5")

@@ -125,6 +125,7 @@ def test_rows_are_about_the_graph_of_the_user(folder: Folder, quantifier: str, r
     assert folder.rows(quantifier) == rows
 
 
+@pytest.mark.slow
 def test_a_pattern_names_the_graph_of_a_vocabulary_to_join_it(folder: Folder) -> None:
     """QUDT contains the label of a unit; the machine that names the unit makes the row."""
     own = "t:drill t:limit [ qudt:unit unit:BAR ] . t:reamer t:limit [ qudt:unit unit:K ] ."

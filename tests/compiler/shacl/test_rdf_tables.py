@@ -109,6 +109,7 @@ def by_pyshacl(shapes: Path, data: Path) -> set[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nt", ".ttl"])
 @pytest.mark.parametrize(
     ("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA), (MIXED, MIXED_DATA)]

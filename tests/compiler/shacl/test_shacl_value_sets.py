@@ -165,6 +165,7 @@ def theirs(target: str, path: str, rows: Sequence[dict[str, Literal]]) -> set[tu
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_row_violates_what_pyshacl_finds(tmp_path: Path, name: str) -> None:
     rows = dealt(25)

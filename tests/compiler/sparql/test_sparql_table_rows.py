@@ -216,6 +216,7 @@ def test_largest_values_as_computed_by_hand(tmp_path: Path) -> None:
     assert found == [set(), {"k2"}, {"k2"}, {"k3"}, set(), {"k4"}, set()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [*GROUPS, *EXISTS, *JOINS])
 def test_it_equals_the_query_on_rows_as_named_graphs(tmp_path: Path, body: str) -> None:
     dice = random.Random(body)

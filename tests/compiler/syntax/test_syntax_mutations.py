@@ -97,6 +97,7 @@ def test_single_edits(edits: int) -> None:
     assert max(broken) <= 4
 
 
+@pytest.mark.slow
 def test_files_with_many_edits() -> None:
     source = random.Random(21)
     for _ in range(100):
@@ -106,6 +107,7 @@ def test_files_with_many_edits() -> None:
         check(text)
 
 
+@pytest.mark.slow
 def test_files_cut_at_any_place() -> None:
     source = random.Random(22)
     for text in FILES:

@@ -180,6 +180,7 @@ def test_rule_files_and_documented_rules_give_the_same_trees(language: Language)
     assert len(parsed) > 100
 
 
+@pytest.mark.slow
 def test_golden_cases_are_rejected_where_the_compiler_rejects_their_syntax(
     language: Language,
 ) -> None:

@@ -196,6 +196,7 @@ def test_explain(fedkg: Command) -> None:
     assert fedkg("explain").code == 2
 
 
+@pytest.mark.slow
 def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     names = [entry["name"] for entry in fedkg("ontology", "list", "--json").json["ontologies"]]
     assert {"isa95", "mason"} <= set(names)
@@ -217,6 +218,7 @@ def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     assert (failed.code, failed.err.endswith("ours: not added\n")) == (1, True)
 
 
+@pytest.mark.slow
 def test_ontology_show_of_a_term_and_report(
     fedkg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def _triples(text: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pumps")
 @pytest.mark.parametrize(
     ("rule", "entity", "told"),

@@ -42,6 +42,7 @@ def pumps(tmp_path: Path) -> None:
     (tmp_path / "too_hot.rq").write_text(QUERY, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pumps")
 @pytest.mark.parametrize(
     ("name", "rules", "parts"),

@@ -151,6 +151,7 @@ def test_a_zip_of_many_files() -> None:
         read_bytes(out.getvalue(), "many.zip")
 
 
+@pytest.mark.slow
 def test_a_sheet_of_two_cells_that_are_far_apart(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     path = tmp_path / "far.xlsx"
@@ -270,6 +271,7 @@ def test_a_rule_file_of_too_many_statements(fedkg: Fedkg, tmp_path: Path) -> Non
     assert f"{path} is above the limit `rules`" in fedkg("compile", path, "-o", "long.fkgpack").err
 
 
+@pytest.mark.slow
 def test_a_rule_file_of_too_many_errors(fedkg: Fedkg, tmp_path: Path) -> None:
     path = tmp_path / "wrong.fkg"
     path.write_text(RULES + "".join(f"rule r{i} require q{i} <= 3\n" for i in range(2000)))
@@ -281,6 +283,7 @@ def test_a_rule_file_of_too_many_errors(fedkg: Fedkg, tmp_path: Path) -> None:
     assert "the check stops at 1,000 errors" in str(problems)
 
 
+@pytest.mark.slow
 def test_a_rule_of_thousands_of_comparisons(fedkg: Fedkg, tmp_path: Path) -> None:
     path = tmp_path / "chain.fkg"
     path.write_text(RULES + f"rule chain require {' <= '.join(['p'] * 2000)}\n")

@@ -68,6 +68,7 @@ def test_the_list_has_every_table_and_figure(fedkg: Command) -> None:
     assert "min" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paper", "options"),
     [

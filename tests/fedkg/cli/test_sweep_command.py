@@ -29,6 +29,7 @@ def job(tmp_path: Path) -> Path:
     return tmp_path / "job.yaml"
 
 
+@pytest.mark.slow
 def test_several_seeds_in_one_command(fedkg: Command, job: Path, tmp_path: Path) -> None:
     done = fedkg("run", "job.yaml", "--seeds", "2", "--out", "here")
     assert done.code == 0
@@ -47,6 +48,7 @@ def test_several_seeds_in_one_command(fedkg: Command, job: Path, tmp_path: Path)
     assert fedkg("status", "here/cells/s0", "--json").json["runs"][0]["trials"][0]["round"] == 1
 
 
+@pytest.mark.slow
 def test_a_grid_takes_what_follows_it(fedkg: Command, job: Path, tmp_path: Path) -> None:
     done = fedkg(
         "run",
@@ -85,6 +87,7 @@ def test_a_run_that_fails_ends_the_command_with_one(fedkg: Command, job: Path) -
     assert "continue: fedkg run --resume here" in told.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

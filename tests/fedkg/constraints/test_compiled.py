@@ -115,6 +115,7 @@ def test_half_precision_is_computed_in_single(
     assert torch.equal(gradient, single_gradient.to(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_transforms_of_every_operator(name: str, semantics: str) -> None:

@@ -65,6 +65,7 @@ def slopes(
     return penalty, torch.autograd.grad(penalty, answers)[0]
 
 
+@pytest.mark.slow
 @given(
     pack=ANY,
     table=tables(),
@@ -96,6 +97,7 @@ def test_rules_about_rows(
         same(getattr(far, name), getattr(here, name), elsewhere)
 
 
+@pytest.mark.slow
 @given(
     pack=packs(temporal=True, members=True),
     seed=st.integers(0, 99),
@@ -129,6 +131,7 @@ rule cool  require heat <= 320 K
 """
 
 
+@pytest.mark.slow
 def test_rules_for_a_probe_set(elsewhere: torch.device) -> None:
     pack = fedkg.compile(text=RULES)
     x, y = drawn(20, 1).abs() * 40, drawn(5, 20, 2).abs() * torch.tensor([0.5, 300.0])
@@ -222,6 +225,7 @@ def test_nearest_traces(elsewhere: torch.device, condition: str) -> None:
     same(teacher.nearest(traces.to(elsewhere)), teacher.nearest(traces), elsewhere)
 
 
+@pytest.mark.slow
 def test_forecasts_are_kept_within_hard_rules(elsewhere: torch.device) -> None:
     rules = "output x in % span 0 .. 100\nrule low hard require x >= 40 %\n"
     rules += "rule falls hard require if x > 60 % then eventually within 2 h x <= 50 %\n"

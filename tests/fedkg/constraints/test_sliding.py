@@ -65,6 +65,7 @@ def test_windows_and_until_are_those_of_the_definition(seed: int) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lowest", [False, True])
 @pytest.mark.parametrize("bounds", [(0, 0), (0, 4), (2, 5), (1, -1), (9, 12)])
 def test_gradients_are_finite_differences_also_inside_transforms(

@@ -80,6 +80,7 @@ def test_it_is_the_norms_joined_and_has_the_sign_of_the_exact_one(
             assert torch.equal(turned(found), turned(exact))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 4), (2, 5), (3, 3), (0, 6)])
 @pytest.mark.parametrize("lowest", [True, False])
 def test_gradients_are_finite_differences(first: int, last: int, lowest: bool) -> None:

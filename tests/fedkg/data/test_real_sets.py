@@ -34,6 +34,7 @@ def test_every_data_set_is_read_or_said_to_be_missing() -> None:
     assert set(PLACES) | set(ELSEWHERE) | NOT_AT_HAND == set(DATA_SETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(PLACES) - {"cifar-10", "traffic"}))
 def test_the_real_files_are_of_the_form_that_is_generated(name: str) -> None:
     real, made = data_set(name, SHARED / "data" / PLACES[name]), data_set(name)

@@ -79,6 +79,7 @@ def write_job(folder: Path, **model: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_model_of_a_file_trains_over_sites_with_consent(tmp_path):
     """Server and sites run the file of their folder, and learn what one process learns."""
     job, server = write_job(tmp_path), tmp_path / "server"

@@ -322,6 +322,7 @@ def write_wheel(folder: Path, name: str, version: str) -> None:
         archive.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.slow
 def test_bundle_with_wheels_installs_without_a_network(tmp_path, monkeypatch, capsys):
     """Wheels of a local folder take the place of an index, on both computers."""
     shelf, target = tmp_path / "shelf", tmp_path / "target"

@@ -230,6 +230,7 @@ def test_administration_of_the_superlink_is_for_this_machine():
     assert not internals.is_allowed("/v1/runtime/acquire-task", "10.1.2.3")
 
 
+@pytest.mark.slow
 def test_what_fedkg_uses_beyond_flowers_interface_exists():
     """If this fails, Flower has changed: see the list in `fedkg.deploy.flower.internals`."""
     from flwr.supercore import heartbeat

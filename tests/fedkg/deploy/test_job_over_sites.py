@@ -242,6 +242,7 @@ def check_equal(folder: Path, other: Path, *, rows_shared: bool = True) -> None:
         assert one[name] == two[name], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [
@@ -305,6 +306,7 @@ def add_column(folder: Path, header: str, cells: Mapping[str, list[str]]) -> Non
         table.write_text("\n".join([f"{first}{mark}{header}", *rows, ""]))
 
 
+@pytest.mark.slow
 def test_rules_about_machines_over_sites(tmp_path):
     """A site names the machine of each row, the others deal theirs to rows."""
     (tmp_path / "plant.ttl").write_text(PLANT)
@@ -326,6 +328,7 @@ def test_rules_about_machines_over_sites(tmp_path):
     check_equal(apart, together)
 
 
+@pytest.mark.slow
 def test_rules_over_time_over_sites(tmp_path):
     """The last rows of each site are its test, and the server scores traces of its rows."""
     pack, whole = compiled(STEPS), tmp_path / "whole"
@@ -465,6 +468,7 @@ def job_of_table(**sections: Any) -> dict[str, Any]:
     return {**job, "data": data}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "target", "job"),
     [
@@ -514,6 +518,7 @@ predict knowledge fresh of grade
 """
 
 
+@pytest.mark.slow
 def test_knowledge_of_sites_stays_at_the_sites(tmp_path):
     """The same bytes as a run that reads all tables, and no word of the knowledge at the server."""
     sections = dict(write_rows(tmp_path / "whole", "grade"))
@@ -559,6 +564,7 @@ def without_notes(measured_item: tuple[str, Any]) -> tuple[str, Any]:
 WINDOW = {"history": 8, "horizon": 4, "stride": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [
@@ -622,6 +628,7 @@ def test_the_server_excludes_a_site_by_what_it_mined(tmp_path, fedstl):
     assert all("properties are outliers" in row["reason"] for row in rows)
 
 
+@pytest.mark.slow
 def test_a_server_with_a_table_needs_no_rows_of_sites(tmp_path, milling_pack):
     """SCFA scores updates on the server's table; no site agrees to share rows."""
     job = changed(algorithm="scfa", data=own_table(tmp_path), evaluation={"threshold": "server"})
@@ -641,6 +648,7 @@ def own_table(folder: Path) -> dict[str, object]:
     return {"server": 0.0, "server_table": str(folder / "own.csv")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["example", "client"])
 def test_sites_draw_their_own_noise(tmp_path, milling_pack, unit):
     """The ledger is that of a run in one process; the noise is never that of another run."""
@@ -659,6 +667,7 @@ def test_sites_draw_their_own_noise(tmp_path, milling_pack, unit):
     assert any(measured(apart)[one] != measured(together)[one] for one in models)
 
 
+@pytest.mark.slow
 def test_a_server_sees_sums_alone_and_learns_the_same(tmp_path, milling_pack):
     """Secure aggregation of a job: the models of plain averaging up to quantisation."""
     plain = changed(data=own_table(tmp_path))
@@ -678,6 +687,7 @@ def test_a_server_sees_sums_alone_and_learns_the_same(tmp_path, milling_pack):
         assert not np.array_equal(expected[name], found[name])
 
 
+@pytest.mark.slow
 def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milling_pack):
     """In one process, models that sites train alone are scored; their sites do not send them."""
     job = changed(evaluation={"local_baseline": True})
@@ -693,6 +703,7 @@ def test_a_server_does_not_score_models_that_stay_at_their_sites(tmp_path, milli
     assert all(row["validity"] == "" for row in own)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch):
     """The server dies after a round, and a site process starts again."""
     job = changed(algorithm="scaffold", training={"rounds": 4})
@@ -799,6 +810,7 @@ def test_a_run_ends_without_a_site_that_stays_away(tmp_path, milling_pack):
         resume(folder)
 
 
+@pytest.mark.slow
 def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
     """Sites answer in other processes, and reading a table fails in the server's."""
     write_tables(tmp_path / "whole")

@@ -228,6 +228,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]()
 
 
+@pytest.mark.slow
 def test_sites_train_what_one_process_trains(case: Case, tmp_path: Path) -> None:
     """Models, memory of the server, records, and the rows that each site alone has; and in messages
     nothing but what the list of disclosures states.

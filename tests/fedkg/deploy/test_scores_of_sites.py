@@ -48,6 +48,7 @@ def shares(folder):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     ["scfa", {"preset": "scfa", "aggregate": {"multi_krum": {"attackers": 0, "keep": 2}}}],
@@ -78,6 +79,7 @@ def test_honest_scores_give_the_run_of_one_process(tmp_path, pack, algorithm):
         assert "violation" in listed
 
 
+@pytest.mark.slow
 def test_layers_that_stay_at_a_site_enter_its_score(tmp_path, pack):
     """The server has no such layers: alone, it measures nothing."""
     job = changed(
@@ -117,6 +119,7 @@ def test_a_site_can_lie_about_its_score_and_only_about_shares(tmp_path, pack):
     assert "its score is not a share" in (folder / "exclusions.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robust", [False, True])
 def test_an_inflated_score_adds_weight_except_with_robust_scfa(tmp_path, pack, robust):
     """Simulated: the liar gains weight under SCFA. A robust aggregate bounds its share, and the

@@ -80,6 +80,7 @@ def wait_for_rounds(federation: Federation, rounds: int) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_killed_server_and_site_continue_to_the_bit(federation):
     """One kill of each part in a training with private rows at the sites (SCAFFOLD)."""
     found = federation("scaffold", 12, **ALL)
@@ -95,6 +96,7 @@ def test_killed_server_and_site_continue_to_the_bit(federation):
     assert [number for number, _ in found.rows()] == list(range(1, 13))
 
 
+@pytest.mark.slow
 def test_run_stops_after_too_few_answers_and_can_be_resumed(federation):
     contract = {"retries": 0, "deadline": 30, "skipped_rounds": 1, "quorum": 3}
     found = federation("fedavg", 8, **contract)
@@ -189,6 +191,7 @@ def test_forgotten_exclusions_would_be_seen(federation):
     assert all(rows[number] == {} for number in range(back, rounds + 1))
 
 
+@pytest.mark.slow
 def test_files_of_a_federation_stay_within_its_folder(federation, tmp_path: Path):
     found = federation("fedavg", 2, **ALL)
     found.start_all()

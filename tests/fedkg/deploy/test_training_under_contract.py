@@ -184,6 +184,7 @@ def test_order_of_arrival_does_not_change_a_bit_and_spares_are_not_used(tmp_path
     assert all(len(asked) == 3 for asked in runs[0][1].asked)
 
 
+@pytest.mark.slow
 def test_spare_takes_the_place_of_a_missing_site(tmp_path):
     found, _ = run_with_spares(tmp_path, NAMES, absent=("graz",))
 

@@ -191,6 +191,7 @@ def test_bins_of_a_number_are_part_of_the_file(tmp_path):
     assert (answers[x[:, 0] < 5][:, :7] == 0).all()  # below 80 - 5 lies the bin 60 .. 70
 
 
+@pytest.mark.slow
 def test_torch_export_traces_a_module_that_ends_in_project():
     rules = blend()
 

@@ -65,6 +65,7 @@ class Curved:
         ).sum(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", ["plain", "with a term"])
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_executors_agree(name: str, extra: str) -> None:
@@ -119,6 +120,7 @@ def test_otherwise_it_is_not(name: str) -> None:
         assert identical(state.models, plain.models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_a_restart_from_a_file_changes_nothing(name: str, tmp_path: Path) -> None:
     problem, settings = task(dtype=torch.float32), settings_for(name, executor="stacked")

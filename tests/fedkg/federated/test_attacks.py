@@ -224,6 +224,7 @@ def workers() -> Iterator[WorkerPool]:
         yield pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_executors_send_the_same(kind: AttackKind, workers: WorkerPool) -> None:
     problem = detection(Attack(kind=kind, share=0.4, first_round=2))

@@ -178,6 +178,7 @@ def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad
         torch.testing.assert_close(own, without[parameter], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize(("repeated", "loop"), [(1, True), (1, False), (8, True), (8, False)])
 def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(

@@ -88,6 +88,7 @@ def test_without_all_that_is_its_own_it_is_fedavg_to_the_bit(known: bool, execut
     assert identical(end(neutral, settings).models, end(fedavg(), settings).models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -269,6 +270,7 @@ def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_so
     assert int((clusterings[2] >= 0).sum()) > int(seen.sum())
 
 
+@pytest.mark.slow
 def test_two_populations_are_distinguished() -> None:
     """Acceptance test 16: levels 0 and 5.
 

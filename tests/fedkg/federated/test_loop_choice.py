@@ -102,6 +102,7 @@ def test_a_training_continues_with_the_same_bits() -> None:
         assert [equal(*pair) for pair in zip(whole[done:], rest, strict=True)] == [True] * len(rest)
 
 
+@pytest.mark.slow
 def test_worker_processes_give_the_same_bits() -> None:
     """A worker has the environment of the tests, with loops from the first call, so compare the
     rounds that use loops in both.

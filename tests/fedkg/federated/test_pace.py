@@ -43,6 +43,7 @@ def end(problem: Problem, algorithm: Algorithm, settings: Settings) -> ServerSta
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CONTRACTS.keys() - REFUSED))
 def test_executors_agree_on_clients_of_different_pace(name: str) -> None:
     settings = settings_for(name, own=OWN, schedule="cosine")

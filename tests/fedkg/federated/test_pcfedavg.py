@@ -141,6 +141,7 @@ def test_one_step_of_the_worked_example(
     ].flatten().tolist() == pytest.approx([0.576, 0.124])
 
 
+@pytest.mark.slow
 def test_2_the_optimum_of_the_worked_example() -> None:
     """Acceptance test 2: `train` under a large penalty, then the projection onto the sets.
 
@@ -313,6 +314,7 @@ def test_a_step_is_the_gradient_of_the_penalised_objective(
             )
 
 
+@pytest.mark.slow
 def test_without_sets_all_blocks_meet_at_the_common_minimum() -> None:
     q, b, low, _ = TASK
     best = np.linalg.solve(q.sum(0), b.sum(0))
@@ -429,6 +431,7 @@ def test_11_unequal_strengths_need_the_cross_term() -> None:
     assert np.linalg.norm(without - best) > 0.2
 
 
+@pytest.mark.slow
 def test_sets_without_a_common_point() -> None:
     """Acceptance test 13: blocks stay in their sets although no shared model could."""
     q, b, low, high = TASK

@@ -72,6 +72,7 @@ class Failing:
         ).flatten(1).sum(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CONTRACTS))
 def test_processes_are_stacks_to_the_bit(name: str, worker_pool: WorkerPool) -> None:
     algorithm = made(name).with_terms(Curved())

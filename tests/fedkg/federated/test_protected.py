@@ -64,6 +64,7 @@ def trained(
     return state.params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protection", [EXAMPLE, CLIENT], ids=["example", "client"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 @pytest.mark.parametrize("other", [None, 1, 2])

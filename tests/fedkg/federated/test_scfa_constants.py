@@ -165,6 +165,7 @@ def test_theta_is_the_share_of_the_valid_side() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_certificates_of_a_run_hold_and_near_those_of_the_solution() -> None:
     """The specification's section 8 (H = 1, averaged iterates).
 

@@ -76,6 +76,7 @@ def both(seed: int) -> tuple[list[float], float, list[float]]:
     return ours, weight, distances(seed, fedavg())[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_13_the_bad_client_loses_weight_and_harm(seed: int) -> None:
     ours, weight, theirs = both(seed)

@@ -77,6 +77,7 @@ def test_private_training(elsewhere: torch.device, unit: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_training_resumes_there(elsewhere: torch.device) -> None:
     settings = settings_for("scaffold", executor="stacked")
     here = task()

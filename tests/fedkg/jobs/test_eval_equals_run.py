@@ -107,6 +107,7 @@ def with_predictions(rows: list[list[str]], run: RunFolder) -> list[list[str]]:
     return predicted
 
 
+@pytest.mark.slow
 @tries(10)
 @given(
     tables=tables(),

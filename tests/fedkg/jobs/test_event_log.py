@@ -36,6 +36,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_logs_its_events_in_the_documented_form(job_fields, tmp_path):
     before = datetime.now(UTC)
     told: list[Event] = []
@@ -66,6 +67,7 @@ def test_a_run_logs_its_events_in_the_documented_form(job_fields, tmp_path):
         }
 
 
+@pytest.mark.slow
 def test_the_counts_of_a_round_are_those_of_the_scores(job_fields, tmp_path):
     """All bound rows weigh the same here, so 1 - s_k is the violated share of a site's verdicts."""
     told: list[Event] = []

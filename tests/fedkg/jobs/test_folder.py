@@ -104,6 +104,7 @@ def test_something_else_in_its_place_is_rejected(tmp_path):
         RunFolder(tmp_path / "other").create()
 
 
+@pytest.mark.slow
 def test_a_second_process_is_kept_out(folder):
     code = (
         "from fedkg.jobs.folder import RunFolder; from pathlib import Path\nwith "

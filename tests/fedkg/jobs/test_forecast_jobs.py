@@ -202,6 +202,7 @@ def test_answers_stay_within_what_is_known_of_the_last_hour(rules):
     assert answers[np.isnan(before)].size == 0 or answers[np.isnan(before)].min() >= 0 - 0.1
 
 
+@pytest.mark.slow
 def test_the_penalty_teaches_a_rule_over_time(rules, tmp_path):
     rates = {}
     for weight in (0.0, 200.0):

@@ -245,6 +245,7 @@ def test_the_teacher_includes_soft_rules(cli: Command, tmp_path: Path) -> None:
     )  # the property that forecasts are judged by includes the rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "said"),
     [

@@ -241,6 +241,7 @@ def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
     } == set(presets)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize(
     "section",
@@ -272,6 +273,7 @@ def test_joints_of_several_algorithms_run_together_with_the_rules_penalty(
     assert figures(run_job(fields, out=tmp_path / "again").folder) == figures(one)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize(
     "section",

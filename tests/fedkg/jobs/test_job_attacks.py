@@ -23,6 +23,7 @@ def attacked(job_fields: dict[str, Any], **attacks: Any) -> dict[str, Any]:
     return {**plain, "simulation": {"attacks": attacks}}
 
 
+@pytest.mark.slow
 def test_every_attack_runs_and_is_recorded(job_fields: dict[str, Any], tmp_path: Path) -> None:
     job = attacked(job_fields, share=0.3, first_round=2)
     job["compare"] = {"simulation.attacks.kind": ["none", *ATTACKS]}
@@ -228,6 +229,7 @@ def forecasts(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_sites_with_outlying_properties_are_excluded_from_a_job(tmp_path: Path) -> None:
     """The oracle is the definition, applied to what `properties.csv` lists; the attackers mirror
     their series.

@@ -76,6 +76,7 @@ def figures(folder: Path) -> list[dict[str, str]]:
     return [{**row, "seconds": "", "notes": ""} for row in RunFolder(folder).rows("rounds.csv")]
 
 
+@pytest.mark.slow
 def test_the_rules_of_a_job_speak_of_a_graph_wherever_it_stands(
     small: dict[str, Any], server: str, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_the_rules_of_a_job_speak_of_a_graph_wherever_it_stands(
     )
 
 
+@pytest.mark.slow
 def test_a_model_reads_its_graph_from_an_endpoint_and_goes_on_with_the_same_alone(
     small: dict[str, Any], server: str, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
     assert one["rules.csv"] == other["rules.csv"]
 
 
+@pytest.mark.slow
 def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(
     job_fields, tmp_path
 ):

@@ -92,6 +92,7 @@ def tables(tmp_path: Path) -> dict[str, Path]:
     return plain
 
 
+@pytest.mark.slow
 def test_a_job_over_a_sites_file_equals_one_over_plain_tables(job_fields, tables, tmp_path):
     data = {**job_fields["data"], "features": ["Torque [Nm]", "Tool wear [min]"]}
     sites = {

@@ -33,6 +33,7 @@ def test_the_field_is_a_section_or_a_yes():
     assert (asked.every, asked.draws) == (1, 1000)
 
 
+@pytest.mark.slow
 def test_a_run_under_observation_is_trained_as_any_other(fields: dict[str, Any], tmp_path: Path):
     seen = run_job(fields, out=tmp_path / "seen").folder
     plain = run_job({**fields, "theory": False}, out=tmp_path / "plain").folder
@@ -84,6 +85,7 @@ def test_a_run_under_observation_is_trained_as_any_other(fields: dict[str, Any],
     assert document["trials"][1]["rate_fit"]["b"] != 0.0
 
 
+@pytest.mark.slow
 def test_a_stopped_run_under_observation_goes_on_to_the_bit(fields: dict[str, Any], tmp_path: Path):
     whole = run_job(fields, out=tmp_path / "whole").folder
     seen = 0

@@ -94,6 +94,7 @@ def test_rules_about_the_label_of_a_window_weigh_teach_and_are_counted(tmp_path)
     assert all(row["validity"] for row in folder.rows("clients.csv"))
 
 
+@pytest.mark.slow
 def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
     experiment, trial = trial_of(fields(tmp_path), tmp_path)
     current = experiment.samples.source.x[

@@ -76,6 +76,7 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     assert {row["from"] + row["to"] for row in found} <= {""}
 
 
+@pytest.mark.slow
 def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
     run = run_job(
         combined_job(rules, SITES, assignment="argmin"), out=tmp_path / "run", report=False

@@ -62,6 +62,7 @@ def test_data_that_differ_in_one_number_share_no_noise():
     assert client_data_digest(sites_of_numbers(11.0)) == client_data_digest(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columnar", [False, True], ids=["a table", "a data set"])
 @pytest.mark.usefixtures("no_report")
 def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, columnar):

@@ -157,6 +157,7 @@ def table_job(job_fields: dict[str, Any], name: str) -> dict[str, Any]:
     return merged(plain, TABLE[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_run_resumes_to_the_byte(name: str, job_fields: dict[str, Any], tmp_path: Path) -> None:
     check_every_stop(table_job(job_fields, name), tmp_path)

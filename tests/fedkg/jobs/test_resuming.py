@@ -18,6 +18,7 @@ from fedkg.jobs.folder import RunFolder
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_at", [1, 4, 8])
 def test_ctrl_c_stops_and_resume_goes_on_to_the_bit(job_fields, tmp_path, stop_at):
     whole = figures(run_job(job_fields, out=tmp_path / "whole").folder)
@@ -43,6 +44,7 @@ def test_running_the_same_job_into_its_folder_goes_on(job_fields, tmp_path):
     assert "is finished: fedkg only rewrites its table and report" in events[1].message
 
 
+@pytest.mark.slow
 def test_lines_beyond_the_last_checkpoint_are_trained_again(job_fields, tmp_path):
     fields = {**job_fields, "corrupt": None}
     fields["training"] = {**fields["training"], "rounds": 5, "checkpoint_every": 2}

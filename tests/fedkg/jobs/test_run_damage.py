@@ -149,6 +149,7 @@ def test_an_edited_job_is_a_difference_and_the_same_job_is_put_back(run: Path) -
         resume(run)
 
 
+@pytest.mark.slow
 def test_damage_to_rows_of_clients_in_files_is_reported(
     job_fields: dict[str, Any], tmp_path: Path
 ) -> None:

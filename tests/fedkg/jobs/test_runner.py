@@ -86,6 +86,7 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     assert checks[0]["violated"] == "0"
 
 
+@pytest.mark.slow
 def test_fedavg_and_scfa_begin_alike_and_a_run_can_be_repeated_to_the_bit(job_fields, tmp_path):
     one = run_job(job_fields, out=tmp_path / "one").folder
     two = run_job(job_fields, out=tmp_path / "two").folder

@@ -216,6 +216,7 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     )  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
     job = grades(tmp_path)
     job["model"] = {**job["model"], "inject": {"trust": 0.3, "control": False}}

@@ -42,6 +42,7 @@ def figures(sweep: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_seeds_in_runs_of_their_own_are_those_of_one_run(job: Path, tmp_path: Path):
     one = run_job(job, out=tmp_path / "one", overrides=[*SMALL, "seeds=[0, 4]"])
     sweep = run_sweep(job, [], (0, 4), out=tmp_path / "sweep", overrides=SMALL)
@@ -80,6 +81,7 @@ def test_a_grid_is_one_comparison_and_one_table(job: Path, tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, tmp_path: Path):
     whole = figures(run_sweep(job, [], (0, 1, 2), out=tmp_path / "whole", overrides=SMALL))
     seen: list[Event] = []

@@ -151,6 +151,7 @@ def test_transforms_over_labels_are_asked_for_nothing(policy: str) -> None:
     torch.testing.assert_close(found[1], model.loss(X, both[1], knowledge=knowledge))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["error", "drop", "repair"])
 def test_compiled_functions_hold_the_loss_in_one_graph(policy: str) -> None:
     model = model_of()

@@ -145,6 +145,7 @@ def test_without_noise_answers_are_the_same_each_time_and_with_it_for_each_step(
     assert noisy is not torch.equal(model.apply(params, x, noise), model.apply(params, x, later))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     sorted(name for name, (model, _) in EXAMPLES.items() if isinstance(model, DifferentiatedModel)),

@@ -63,6 +63,7 @@ def webhook(status: int = 204, **headers: str) -> Iterator[tuple[str, list[dict[
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_command_gets_each_change_of_a_run_once(recorded: Any) -> None:
     sent = recorded.notifications
     assert all(one["run"] == str(recorded.folder) for one in sent)

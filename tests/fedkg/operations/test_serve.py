@@ -57,6 +57,7 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_facts_of_the_watch(
     recorded: Any, server: LiveServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

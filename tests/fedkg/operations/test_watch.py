@@ -70,6 +70,7 @@ def test_a_folder_without_a_run_is_named(
     assert "there is no run in" in done.err
 
 
+@pytest.mark.slow
 def test_a_watch_that_starts_before_the_run_follows_it_to_its_end(
     recorded: Any, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_saved_packs_load(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["plant.fkgpack"]
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes() -> None:
     script = (
         "import sys; from strategies import guarded;"

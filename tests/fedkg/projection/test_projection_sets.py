@@ -73,6 +73,7 @@ def inner(name: str, left: Tensor, right: Tensor) -> Tensor:
     return (weight * left * right).sum(-1)
 
 
+@pytest.mark.slow
 @EACH
 @given(seed=st.integers(0, 2**31), scale=st.sampled_from([0.01, 1.0, 30.0]))
 def test_projections_are_feasible_idempotent_and_do_not_expand(

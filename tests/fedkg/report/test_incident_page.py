@@ -324,6 +324,7 @@ def test_a_thousand_rules_at_a_hundred_sites_stay_below_ten_megabytes(tmp_path: 
     ElementTree.fromstring(re.search(r"<nav.*?</nav>", page, re.DOTALL)[0])  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_thousand_rules_renders_what_is_near_the_window(tmp_path: Path) -> None:
     path = tmp_path / "out.html"
     path.write_text(incident_page(_many(tmp_path, 1000, 2, 300)), encoding="utf-8")
@@ -342,6 +343,7 @@ def test_the_page_of_a_thousand_rules_renders_what_is_near_the_window(tmp_path: 
         )
 
 
+@pytest.mark.slow
 def test_chromium_shows_the_page_at_both_widths_in_dark_mode_and_in_print(
     fedkg: Command, plant: Path
 ) -> None:

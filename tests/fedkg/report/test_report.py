@@ -198,6 +198,7 @@ def test_small_texts() -> None:
     assert Figure(float("nan")).text() == "–"
 
 
+@pytest.mark.slow
 def test_the_report_needs_no_torch(run_folder: RunFolder) -> None:
     code = (
         "import sys; from fedkg.report import write_report; "
@@ -469,6 +470,7 @@ def test_a_model_no_better_than_a_constant_answer_is_not_recommended(run_folder:
     assert "do not use" not in run_verdict(better)["verdict"]
 
 
+@pytest.mark.slow
 def test_the_page_is_there_before_its_charts(run_folder: RunFolder) -> None:
     page = write_report(run_folder())
     with chromium() as tab:

@@ -31,6 +31,7 @@ def test_skab_with_semicolons() -> None:
     assert all(table.is_numeric(header) for header in table.headers[1:])
 
 
+@pytest.mark.slow
 @needs_shared
 def test_traffic_with_holes() -> None:
     table = read_table(SHARED / "data/traffic-norway-hourly/volume_hourly_95stations.csv.gz")

@@ -419,6 +419,7 @@ def test_what_does_not_convert(a: str, b: str) -> None:
         conversion(unit(a), unit(b))
 
 
+@pytest.mark.slow
 def test_every_name_that_pint_knows_is_a_unit_or_has_a_problem() -> None:
     """Also those with names that are pint's own, such as `are`."""
     pint = pytest.importorskip("pint")

@@ -116,6 +116,7 @@ def test_a_document_is_mapped_as_the_reference_says() -> None:
     assert without_blank_nodes([*document.triples]) == without_blank_nodes(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["Oven1.Temperature", "Temperature"])
 @pytest.mark.parametrize("namespace", ["B2MML", "B2MML-V0600"])
 def test_rules_read_properties_by_their_ids(header: str, namespace: str, fedkg: Command) -> None:
