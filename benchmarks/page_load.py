@@ -45,6 +45,14 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of a browser that ends while it loads a file."""
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass
+
+
 def fedkg(*arguments: str | Path, folder: Path) -> None:
     """Run a command; it may report violations."""
     command = [sys.executable, "-m", "fedkg", *map(str, arguments)]
@@ -126,7 +134,7 @@ def measure(turns: int, rules: int, sites: int) -> list[Row]:
     )
     if not (PLAYGROUND / "parts.json").is_file():
         return [*rows, without_peer(shown, "not run: needs `make playground`", "")]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(PLAYGROUND)))
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=str(PLAYGROUND)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/index.html"
     rows.append(limit(shown, [time_page(url) for _ in range(turns)], LIMIT_MS))
