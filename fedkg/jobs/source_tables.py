@@ -56,7 +56,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
         time_ranges: dict[str, TimeRange | None] = {}
         described = None
         if job.data.sites_file is not None:
-            described = load_sites(job.data.sites_file)
+            described = load_sites(job.data.sites_file, names=job.sites)
             files.append((job.data.sites_file, sha256_of(job.data.sites_file)))
         for name, site in job.sites.items():
             path = str(site.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,9 @@ SECTIONS = (
 )
 
 
-def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
+def load_sites(
+    path: str | Path, *, text: str | None = None, names: Collection[str] = ()
+) -> SitesFile:
     """Read a sites file (YAML or JSON) or a CSVW metadata file.
 
     Paths of tables become relative to the current folder. A CSVW metadata file describes one site
@@ -68,6 +70,7 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
     Args:
         path: the file.
         text: its content, if it is not written yet.
+        names: the sites to read; default: all. A simulation has a thousand, and each reads itself.
 
     Raises:
         UsageError: the file cannot be read.
@@ -104,6 +107,8 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
     common = {key: document[key] for key in COMMON if key in document}
     found: dict[str, Site] = {}
     for site, section in sites.items():
+        if names and site not in names and not _is_lookup(section):
+            continue
         if not isinstance(site, str) or not re.fullmatch(
             r"[A-Za-z0-9][A-Za-z0-9_./() -]{0,63}", site
         ):
@@ -115,8 +120,14 @@ def load_sites(path: str | Path, *, text: str | None = None) -> SitesFile:
                 help="rename the site; put a name that is a number, or a word such as on or yes, "
                 'in quotes: "1"',
             )
-        found[site] = _load_site(section, common, base, name, ("sites", site), lines)
-    return _make_sites_file(name, found, lines)
+        section, shared = copy.deepcopy((section, common))
+        found[site] = _load_site(section, shared, base, name, ("sites", site), lines)
+    return _make_sites_file(name, found, lines, is_part=bool(names))
+
+
+def _is_lookup(section: object) -> bool:
+    """Whether a section describes a table that others look up, not a site."""
+    return isinstance(section, dict) and section.get("suppressOutput") is True
 
 
 def _describe_no_sites(document: Document) -> str:
@@ -139,10 +150,14 @@ def _json_type(value: object) -> str:
 
 
 def _make_sites_file(
-    name: str, tables: Mapping[str, Site], lines: Mapping[tuple[str, ...], int]
+    name: str,
+    tables: Mapping[str, Site],
+    lines: Mapping[tuple[str, ...], int],
+    *,
+    is_part: bool = False,
 ) -> SitesFile:
     sites = {key: site for key, site in tables.items() if not site.suppress_output}
-    if not sites:
+    if not sites and not is_part:
         raise TableError(
             f"{name}: no table is a site, because all have `suppressOutput: true`",
             help="remove `suppressOutput: true` from at least one table",
@@ -216,7 +231,7 @@ def _read_document(
             help="save the file as UTF-8",
         ) from error
     document, lines = _parse(text, str(path))
-    return copy.deepcopy(document), lines
+    return document, lines
 
 
 @lru_cache(maxsize=4)

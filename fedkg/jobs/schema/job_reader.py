@@ -53,20 +53,20 @@ def add_sites_of_file(document: dict[str, Any], base: Path) -> dict[str, Any]:
         return document
     from fedkg.sites import load_sites
 
-    found = load_sites(file).sites
     if isinstance(listed, Mapping):
         named = {str(name): dict(own or {}) for name, own in listed.items()}
-    elif isinstance(listed, list):
-        named = {str(name): {} for name in listed}
     else:
-        named = {name: {} for name in found}
+        named = {str(name): {} for name in listed} if isinstance(listed, list) else {}
+    found = load_sites(file, names=named).sites
+    named = named or {name: {} for name in found}
     sites: dict[str, dict[str, Any]] = {}
     for name, own in named.items():
         if name not in found:
-            near = nearest_name(name, found)
+            known = load_sites(file).sites
+            near = nearest_name(name, known)
             raise JobError(
                 f"sites.{name}: {file} does not describe this site",
-                expected=", ".join(list(found)[:20]),
+                expected=", ".join(list(known)[:20]),
                 help=f"did you mean `{near}`?"
                 if near
                 else "add the site to the sites file, or correct its name in the job",
