@@ -168,7 +168,13 @@ def by_column(
             expected=", ".join(sites),
             received=", ".join(f"`{cell}`" if cell else "an empty cell" for cell in unknown[:8])
             + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
-            help="name them under `sites`, or use another `data.site_column`",
+            help=", ".join(
+                (
+                    *(("fill in the empty cells",) if "" in unknown else ()),
+                    *(("name the sites under `sites`",) if any(unknown) else ()),
+                    "or use another `data.site_column`",
+                )
+            ),
         )
     owner = np.array([position[cell] for cell in cells], dtype=np.int64)
     return _require_rows(Split(sites=tuple(sites), owner=owner), min_samples, f"column `{column}`")

@@ -196,8 +196,7 @@ def from_tensors(
                 "the tensors of the checkpoint are not those that its description lists",
                 received=f"{name}, which is only in "
                 + ("the description" if name in listed else "the file"),
-                help="`fedkg verify RUN` names the damaged files; restore them from a copy, or "
-                "start a new run",
+                help="restore the checkpoint from a copy, or start a new run",
             )
         for name in document["tensors"]:
             value = tensors[name]

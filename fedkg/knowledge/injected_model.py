@@ -264,8 +264,8 @@ class Injected(nn.Module):
                 "the model must return one logit for each class",
                 expected=f"a tensor of shape {list(knowledge.allowed.shape)}",
                 received=describe_value(logits),
-                help="wrap a model that returns several values: "
-                "fedkg.inject(lambda x: model(x)[0], ...)"
+                help="return only the logits from the model's forward, or wrap the model in a "
+                "torch.nn.Module that does"
                 if isinstance(logits, tuple | list)
                 else "end the model with one output for each class of the knowledge",
             )

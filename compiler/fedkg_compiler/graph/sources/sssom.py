@@ -344,8 +344,12 @@ def _check_header(reading: _Reading, header: Sequence[_Cell]) -> bool:
     seen: dict[str, _Cell] = {}
     for cell in header:
         if cell.value in seen:
-            advice = "leave one of the two out"
-            reading.report(cell, f"the column `{cell.value}` occurs twice", advice)
+            if cell.value:
+                advice = "leave one of the two out"
+                reading.report(cell, f"the column `{cell.value}` occurs twice", advice)
+            else:
+                advice = "name them, or remove these cells from the header and from every row"
+                reading.report(cell, "two columns of the header have no name", advice)
             return False
         seen[cell.value] = cell
     missing = [column for column in _REQUIRED_COLUMNS if column not in seen]

@@ -38,7 +38,10 @@ def check_client(sources: Sources) -> None:
         return
     advice = f'state the owners in the graph: plant:Linz fkg:client "{client}"'
     if ownership.clients:  # the names of other clients are not shown
-        advice = "write the client as `fkg:client` states it in the graph, in upper and lower case"
+        advice = (
+            "write the client exactly as `fkg:client` states it in the graph; upper and lower case "
+            "differ"
+        )
     sources.problems.error(
         "FKG288", COMMAND_LINE, f"nothing in the graph belongs to the client `{client}`", advice
     )

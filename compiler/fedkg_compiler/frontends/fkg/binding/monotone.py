@@ -11,7 +11,7 @@ import numpy as np
 from fedkg.pack import Formula, Slot, atoms, subterms
 from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View, compare, term_of
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Monotone
-from fedkg_compiler.ir import BookView
+from fedkg_compiler.ir import BookView, quoted
 
 STEP = 1 / 20
 """By how much of its declared span a feature is raised."""
@@ -127,7 +127,7 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
                 "FKG223",
                 feature.span,
                 f"`{name}` has no span, so fedkg does not know by how much to raise it",
-                f"declare its span: signal {name} ... span 0 .. 100",
+                f"declare its span: signal {quoted(name)} ... span 0 .. 100",
             )
             return None
         delta = (entry.span[1] - entry.span[0]) * STEP

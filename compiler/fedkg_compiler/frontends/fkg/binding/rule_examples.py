@@ -363,9 +363,8 @@ def _in_unit(
     if written is None or not isinstance(stored, Unit):
         if unit is not None and unit.dimension and (signal is None or signal.unit is not None):
             message = f"`{series.head.name.text}` has no unit, and here it is in `{unit.text}`"
-            sources.problems.error(
-                "FKG213", series.span, message, "remove the unit, or declare the signal in it"
-            )
+            advice = f"remove the unit, or declare `{series.head.name.text}` in `{unit.text}`"
+            sources.problems.error("FKG213", series.span, message, advice)
             return None
         return numbers
     if not same_dimension(written, stored):
