@@ -633,10 +633,14 @@ class RemoteExperiment(Experiment):
         """None: the predictions stay at the sites."""
 
     @override
-    def control_sums(self, config: TrialConfig) -> list[ControlSums]:
+    def control_sums(
+        self, config: TrialConfig, sites: Sequence[int] | None = None
+    ) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
-        replies = self.asked.ask_needed(dict.fromkeys(self.asked.names, request))
+        names = self.asked.names
+        asked = names if sites is None else [names[site] for site in sites]
+        replies = self.asked.ask_needed(dict.fromkeys(asked, request))
         return [
             read_answer(name, reply, lambda one: control_of(one.fields, one.tensors))
             for name, reply in replies.items()

@@ -511,7 +511,7 @@ class JoinedSite:
         what = request.fields["what"]
         if what == "control":
             config = self._config(str(request.fields["trial"]))
-            [found] = self._experiment.control_sums(config)[self._place : self._place + 1]
+            [found] = self._experiment.control_sums(config, [self._place])
             fields, tensors = control_parts(found)
             return Message(kind=request.kind, fields=fields, tensors=tensors)
         trial, training = self.trial(str(request.fields["trial"]))

@@ -77,7 +77,7 @@ def count_data_set(pack: Pack, data: DataSet, job: Job) -> dict[str, TableCounts
 def data_set_tables(pack: Pack, data: DataSet, job: Job) -> list[NamedTable]:
     """The tables of a data set that `count_data_set` evaluates, by site; none for images."""
     if job.data.sites_file is not None:
-        sites = load_sites(str(job.data.sites_file))
+        sites = load_sites(str(job.data.sites_file), names=job.sites)
         read = {
             name: read_site(sites, name, pack.manifest.contract).table
             for name in (job.sites or sites.sites)
@@ -134,7 +134,7 @@ def check_rows(pack: Pack, counts: Mapping[str, TableCounts] | None) -> list[Row
 
 def _read_site_tables(pack: Pack, job: Job) -> Iterator[tuple[Table, Callable[[int], str]]]:
     """The tables of the job's sites file, each with the names of its rows in the site's file."""
-    sites = load_sites(str(job.data.sites_file))
+    sites = load_sites(str(job.data.sites_file), names=job.sites)
     for name in job.sites or sites.sites:
         table = read_site(sites, name, pack.manifest.contract).table
         yield table, partial(_name_file_row, name, table)

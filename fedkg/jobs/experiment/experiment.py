@@ -350,10 +350,17 @@ class Experiment:
             return None
         return merge_controls(summary.task, self.control_sums(config))
 
-    def control_sums(self, config: TrialConfig) -> list[ControlSums]:
-        """The control on the test samples of each site with a table, or on all together."""
+    def control_sums(
+        self, config: TrialConfig, sites: Sequence[int] | None = None
+    ) -> list[ControlSums]:
+        """The control on the test samples of each site with a table, or on all together.
+
+        Args:
+            sites: positions of the sites; None: all.
+        """
         test, owner = self.samples.rows(TEST), self.site_splits[config.split_key].owner
-        groups = [owner == site for site in range(len(self.samples.sites))] or [owner >= -1]
+        chosen = range(len(self.samples.sites)) if sites is None else sites
+        groups = [owner == site for site in chosen] or [owner >= -1]
         return [self._control(config, test[group], owner[group]) for group in groups]
 
     def _control(self, config: TrialConfig, test: Index, owner: Index) -> ControlSums:

@@ -627,7 +627,7 @@ def files_of_sites(path: str | None, names: Sequence[str]) -> tuple[tuple[str, s
     """Path and checksum of a sites file and of the tables of these sites; of all without names."""
     if path is None:
         return ()
-    sites = load_sites(path).sites
+    sites = load_sites(path, names=names).sites
     tables = [url for name, site in sites.items() if name in (names or sites) for url in site.url]
     every = dict.fromkeys(str(Path(file).resolve()) for file in (path, *tables))
     return tuple((file, sha256_of(file)) for file in every)
