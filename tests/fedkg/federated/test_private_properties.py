@@ -179,7 +179,7 @@ def test_a_private_value_needs_a_declared_span() -> None:
     pack = replace(
         unspanned, manifest=unspanned.manifest.model_copy(update={"inferences": tuple(bare)})
     )
-    with pytest.raises(KnowledgeError, match="a declared span"):
+    with pytest.raises(KnowledgeError, match="needs the span of the signal"):
         inferred_privately(pack, PROBLEM.clients, LAYOUT, steps=6, x=x, y=y, epsilon=1.0)
 
 

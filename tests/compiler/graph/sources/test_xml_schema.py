@@ -187,11 +187,11 @@ def test_names_that_nothing_defines_are_reported_once_with_the_first_place() -> 
     assert document is not None
     assert [(one.code, one.severity, one.span.line, one.message) for one in problems] == [
         ("FKG121", "warning", 2, "XML Schema has no type `xsd:strin`"),
-        ("FKG121", "warning", 3, "no schema defines the type `ToolTyp`, 2 times"),
+        ("FKG121", "warning", 3, "no schema defines the type `ToolTyp`, which is used 2 times"),
         ("FKG121", "warning", 3, "no schema defines the element `gone`"),
     ]
     assert [one.help.split("`")[1] if "`" in one.help else "" for one in problems] == [
-        "string",
+        "xsd:string",
         "ToolType",
         "",
     ]
