@@ -1,6 +1,6 @@
 """Many sites in Flower's simulation: time of a round, memory, and the bytes of `fedkg run`.
 
-    python benchmarks/flower_simulation.py [--sites 1000] [--rounds 2] [--quick] [--limit 1500]
+    python benchmarks/flower_simulation.py [--sites 1000] [--rounds 2] [--quick] [--limit 2400]
 
 Each site has a table of 40 to 99 rows; all train in each round. Ours: `flwr run` of the app that
 `fedkg federation init --simulation` writes; every figure and the model are compared with `fedkg
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="50 sites")
-    parser.add_argument("--limit", type=float, default=1500.0, help="seconds of one simulation")
+    parser.add_argument("--limit", type=float, default=2400.0, help="seconds of one simulation")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end all children then, too
     print(f"{platform.platform()}, Python {platform.python_version()}")
