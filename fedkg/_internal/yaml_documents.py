@@ -37,8 +37,11 @@ def field_lines(text: str) -> dict[tuple[str, ...], int]:
                 found.setdefault(place, value.start_mark.line + 1)
                 walk(value, place)
 
-    # in Python, the loader takes as long as parsing; in C, a fiftieth
-    walk(yaml.compose(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), ())
+    try:  # in C it takes a fiftieth of the time
+        node = yaml.compose(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError:  # the loader in C rejects half of a surrogate pair
+        node = yaml.compose(text, yaml.SafeLoader)
+    walk(node, ())
     return found
 
 
