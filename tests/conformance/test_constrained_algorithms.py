@@ -59,6 +59,8 @@ def worker_pool() -> Iterator[WorkerPool]:
 NUMBER_LIMITS = tuple(round(0.2 * i, 1) for i in range(-6, 7))
 CHANCE_LIMITS = tuple(round(0.05 * i, 2) for i in range(4, 17))
 """Limits so close to each other that models of one round differ in what they satisfy."""
+DIVERGED = 1e6
+"""A model of this size has left every data point of the tests behind."""
 GUARDS = {"a": (0.0, 0.7, 9.0), "b": (-0.5, 9.0)}
 """No probe row reaches 9, so such a rule is not evaluated. Rows are often equal to the others."""
 
@@ -142,6 +144,8 @@ def test_scfa(
         with pytest.raises(JobError):
             run(federation, algorithm, start, worker_pool, scorer=judge)
         return
+    # a training that diverges multiplies rounding by its growth
+    assume(max(float(np.abs(one.models).max()) for one in expected) < DIVERGED)
     states, seen, weights = run(federation, algorithm, start, worker_pool, scorer=judge)
     assert seen == cohorts
     same_rounds(federation, states, weights, expected)
