@@ -550,3 +550,17 @@ sites:
     assert two.table.headers == ("p [bar]", "pressure")
     assert two.table.numbers("p [bar]")[0] == 1.5
     assert [column.target for column in two.columns] == ["p [bar]"]
+
+
+def test_only_the_named_sites_and_lookups_are_read(tmp_path: Path) -> None:
+    """A mistake in the section of another site does not matter to one that reads its own."""
+    file = tmp_path / "sites.yaml"
+    file.write_text(
+        "sites:\n  a: {url: a.csv}\n  b: {url: b.csv, wrong: 1}\n"
+        "  kinds: {url: kinds.csv, suppressOutput: true}\n"
+    )
+    found = load_sites(file, names=["a"])
+    assert list(found.sites) == ["a"]
+    assert list(found.lookups) == ["kinds"]
+    with pytest.raises(TableError, match="wrong"):
+        load_sites(file)

@@ -186,7 +186,7 @@ def _slot(name: str, rows: RowBuilder, source: EarlierModel, sources: Sources) -
     place, names = source.path.span, sources.names
     signal = names.signals.get(name) or names.by_header(name)
     if signal is None and not names.open:
-        declared = name if name.isidentifier() else f'NAME in ... column "{name}"'
+        declared = f"{name} in ..." if name.isidentifier() else f'NAME in ... column "{name}"'
         advice = did_you_mean(name, names.known_names())
         advice = f"{advice} Correct `features` in the metadata of the model; or" if advice else ""
         advice = f"{advice} declare the input: signal {declared}".strip()
