@@ -71,7 +71,8 @@ class Agents(Section):
     )
     growing: bool = Field(
         default=False,
-        description="Whether `penalty` grows with the square root of the round; requires `penalty`.",
+        description="Whether `penalty` grows with the square root of the round; requires "
+        "`penalty`.",
     )
     form: Literal["two", "all"] = Field(
         default="two",
