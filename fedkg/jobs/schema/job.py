@@ -116,8 +116,8 @@ class Training(Section):
     )
     secure_aggregation: bool = Field(
         default=False,
-        description="Whether the server learns the sum of the sites' updates alone; only in a "
-        "federation of real sites, not in `fedkg run`.",
+        description="In a federation of real sites, the server learns the sum of the sites' "
+        "updates alone.",
     )
     checkpoint_every: Count = Field(default=1, description="Rounds between checkpoints.")
 
