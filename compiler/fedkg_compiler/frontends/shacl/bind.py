@@ -797,9 +797,7 @@ class ShapesBinder:
                 continue
             if part.constraint.name == "js":
                 self._refuse(
-                    part,
-                    "constraints in JavaScript are not run",
-                    "write it as a query: sh:sparql",
+                    part, "constraints in JavaScript are not run", "write it as a query: sh:sparql"
                 )
             elif self._is_asked_here(part.shape, part.constraint) or any(
                 focus.given or focus.unless for focus in part.foci
