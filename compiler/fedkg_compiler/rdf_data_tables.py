@@ -53,6 +53,8 @@ _FORMATS = {
     ".nt": ox.RdfFormat.N_TRIPLES,
     ".ttl": ox.RdfFormat.TURTLE,
     ".shacl": ox.RdfFormat.TURTLE,
+    ".trig": ox.RdfFormat.TRIG,
+    ".nq": ox.RdfFormat.N_QUADS,
     ".rdf": ox.RdfFormat.RDF_XML,
     ".owl": ox.RdfFormat.RDF_XML,
     ".xml": ox.RdfFormat.RDF_XML,
@@ -136,18 +138,26 @@ def read_subjects(
         datatypes: the datatype that most values of a property are expected to have.
         others: also collect the subjects of every other property.
     """
+    suffix = path.suffix.lower()
+    if suffix not in _FORMATS and suffix != ".nt":
+        return None, (
+            report(
+                "FKG320",
+                point(str(path)),
+                f"{path.name} cannot be read: `{suffix}` is not the ending of an RDF syntax",
+                help="give it as a graph: fedkg validate DATA SHAPES",
+            ),
+        )
     found = Subjects({}, {}, {}, {one: _Values() for one in properties}, {} if others else None)
     for one, values in found.values.items():
         if datatypes.get(one) in NUMBERS:
             values.usual(datatypes[one])
     try:
-        if path.suffix.lower() == ".nt":
+        if suffix == ".nt":
             _read_lines(path, found)
         else:
             for quad in ox.parse(
-                path=str(path),
-                format=_FORMATS[path.suffix.lower()],
-                base_iri=path.absolute().as_uri(),
+                path=str(path), format=_FORMATS[suffix], base_iri=path.absolute().as_uri()
             ):
                 _take(quad, found)
     except SyntaxError as error:

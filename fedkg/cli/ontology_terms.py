@@ -88,8 +88,9 @@ def report(
     """Count the concepts, relations, axioms, constraints and matched terms of ontologies.
 
     A concept is a class, property or individual that a file defines; a relation is a statement
-    between two different concepts; constraints are restrictions, property shapes and disjointness.
-    Inferences do not count.
+    between two different concepts; axioms are hierarchies, equivalence, disjointness, inverses,
+    domains, ranges and characteristics of properties; constraints are restrictions, property shapes
+    and disjointness. Matched concepts are connected to another ontology. Inferences do not count.
 
     For two or more ontologies fedkg also counts what the reviewed mappings add: subclasses,
     subproperties and types that they state, and those that follow only with them.

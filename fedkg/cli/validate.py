@@ -69,9 +69,8 @@ def validate(
 
     The report is a `sh:ValidationReport` in RDF, JSON, or text: for each result the focus node,
     path, value, severity, constraint component, shape and messages. Rules of the shapes
-    (`sh:rule`) run before the validation. The subjects of DATA are the focus nodes; SHAPES and
-    --ontology add classes and facts. fedkg follows `owl:imports` to bundled ontologies and to files
-    beside the importing file, never to the network.
+    (`sh:rule`) run before the validation. Focus nodes are nodes of DATA; SHAPES and --ontology add
+    classes and facts.
 
     Exit code 0: DATA conforms; 1: there is a result, of whatever severity; 2: DATA or SHAPES cannot
     be read or evaluated.

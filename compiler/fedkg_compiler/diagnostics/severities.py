@@ -6,12 +6,12 @@ from fedkg_compiler.diagnostics.record import Severity
 
 _GROUPS: tuple[tuple[tuple[Severity, ...], str], ...] = (
     (("error", "info"), "FKG241 FKG541"),
-    (("error", "warning"), "FKG008 FKG112 FKG173 FKG231 FKG238 FKG269 FKG312"),
+    (("error", "warning"), "FKG008 FKG103 FKG112 FKG173 FKG231 FKG238 FKG269 FKG312"),
     (("error", "warning", "info"), "FKG310 FKG542"),
     (
         ("warning",),
         (
-            "FKG109 FKG115 FKG119 FKG120 FKG121 FKG125 FKG128 FKG144 FKG219 FKG222 FKG239 "
+            "FKG109 FKG115 FKG119 FKG120 FKG121 FKG125 FKG128 FKG129 FKG144 FKG219 FKG222 FKG239 "
             "FKG245 FKG254 FKG272 FKG276 FKG277 FKG313 FKG315 FKG318 FKG319 FKG321 FKG322 FKG323 "
             "FKG324 FKG325 FKG326 FKG348 FKG349 FKG350 FKG355 FKG356 FKG379 FKG380 FKG500 "
             "FKG501 FKG502 FKG505 FKG506"

@@ -156,6 +156,26 @@ def test_a_broken_line_is_reported_with_its_number(tmp_path: Path) -> None:
     assert (problems[0].code, problems[0].span.line) == ("FKG320", 2)
 
 
+@pytest.mark.parametrize("suffix", [".nq", ".trig"])
+def test_named_graphs_of_a_file_count_as_one_graph(tmp_path: Path, suffix: str) -> None:
+    data = tmp_path / f"data{suffix}"
+    graph = "<http://ex/g>"
+    line = '<http://ex/n1> <http://ex/a> "1" '
+    data.write_text(f"{line} {graph} ." if suffix == ".nq" else f"{graph} {{ {line} }}")
+    found, problems = read_subjects(data, ["http://ex/a"], {})
+    assert problems == ()
+    assert found is not None
+    assert list(found.names) == ["http://ex/n1"]
+
+
+def test_a_file_in_another_syntax_than_rdf_is_reported(tmp_path: Path) -> None:
+    data = tmp_path / "data.ofn"
+    data.write_text("Ontology()")
+    found, problems = read_subjects(data, [], {})
+    assert found is None
+    assert [one.code for one in problems] == ["FKG320"]
+
+
 def test_numbers_that_xml_schema_does_not_write_are_none(tmp_path: Path) -> None:
     data = tmp_path / "data.nt"
     texts = ["1_0", " 1", "nan", "1e3", "0x1", "+1.5", ".5", "1.", "1-2"]

@@ -796,7 +796,9 @@ class ShapesBinder:
             if (part.shape, part.constraint) in self.unsound or self._is_unsound(part):
                 continue
             if part.constraint.name == "js":
-                self._refuse(part, "constraints in JavaScript are not run")
+                self._refuse(
+                    part, "constraints in JavaScript are not run", "write it as a query: sh:sparql"
+                )
             elif self._is_asked_here(part.shape, part.constraint) or any(
                 focus.given or focus.unless for focus in part.foci
             ):
