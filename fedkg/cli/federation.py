@@ -526,7 +526,7 @@ def pause(folder: SiteFolder) -> None:
     from fedkg.deploy.site_service import pause_site
 
     pause_site(folder)
-    print_line("paused; the server goes on without this site")
+    print_line("paused; the server gets no update of this site until `fedkg site resume`")
 
 
 @site_app.command("resume")

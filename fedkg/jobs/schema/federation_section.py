@@ -61,8 +61,9 @@ class RoundContract(Section):
     backoff: Positive = Field(
         default=1.0,
         description=(
-            "Seconds between the error of a site and the first retry; doubled for each further "
-            "one, at most 60. The server asks a silent site again after a quarter of `deadline`."
+            "Seconds before the server asks again if Flower reports that a site does not answer; "
+            "doubled each further time, at most 60. Without a report, it asks again after a "
+            "quarter of `deadline`."
         ),
     )
     skipped_rounds: Annotated[int, Field(ge=0)] = Field(
