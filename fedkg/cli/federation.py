@@ -57,7 +57,7 @@ def init(
         bool,
         typer.Option(
             "--trust-code",
-            help="Run the Python code of `model.path` at the server, and put it into invitations.",
+            help="Run the Python code of the job at the server, and put it into invitations.",
         ),
     ] = False,
 ) -> None:
@@ -118,7 +118,7 @@ def invite(
     path = invite_site(folder, name)
     signer = compute_fingerprint(folder / KEYS / SIGNER)
     print_line(f"send {path} and these lines to the operator of {name}:")
-    print_line("  pip install 'fedkg[flower]', and describe your table in SITES.yaml")
+    print_line("  install fedkg with the extra `flower`, and describe your table in SITES.yaml")
     print_line(f"  fedkg site join {path.name} --sites SITES.yaml --fingerprint FINGERPRINT")
     print_line(f"  send {name}/{KEYS}/{name}.pub back, then: fedkg site run {name}")
     print_line(f"tell the fingerprint over another channel, such as a telephone: {signer}")
@@ -526,7 +526,7 @@ def pause(folder: SiteFolder) -> None:
     from fedkg.deploy.site_service import pause_site
 
     pause_site(folder)
-    print_line("paused; the server goes on without this site")
+    print_line("paused; the server gets no update of this site until `fedkg site resume`")
 
 
 @site_app.command("resume")

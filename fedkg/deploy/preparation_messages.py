@@ -68,7 +68,7 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
         "for each rule over inputs, cases and violations; with consent, the worst row",
     ),
     "excluded": (BEFORE, "number of training labels outside the ranges that the job injects"),
-    "left_out": (BEFORE, "rules that the site's teacher does not include"),
+    "left_out": (BEFORE, "for each rule, whether the site's teacher leaves it out"),
     "properties": (BEFORE, "the numbers of `infer` statements, which the server compares"),
     "samples/x": (BEFORE, "the inputs of the samples that FedSTL shares, with consent"),
     "samples/y": (BEFORE, "the targets of these samples, with consent"),
@@ -104,7 +104,7 @@ MEANINGS: Mapping[str, tuple[When, str]] = {
     "determined": (EVALUATED, "test samples for which the rules leave one answer"),
     "rows": (EVALUATED, "number of test samples"),
     "sites": (EVALUATED, "position of the site in the list of sites"),
-    "request": (EVALUATED, "SHA-256 of the server's request"),
+    "request": (ROUNDS, "SHA-256 of the server's request; every other answer has it too"),
     "received": (CHANGED, "whether the site has the new rules"),
     "confirmed": (CHANGED, "when its operator confirmed them"),
 }

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-from fedkg.errors import FederationError, FedkgError
+from fedkg.errors import FederationError, FedkgError, TableError
 from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
@@ -31,6 +31,12 @@ BACKLOG = 64
 
 STALLED_SECONDS = 60.0
 """How long a site waits for the next bytes of a request that somebody began to send."""
+
+UNREADABLE_TABLE = (
+    "a table of the site does not fit the job or its sites file; `fedkg site status SITE` at the "
+    "site shows why"
+)
+"""What the server learns of a `TableError`, whose text may quote a cell."""
 
 _ANSWER, _ERROR = b"\x00", b"\x01"
 """First byte of what comes back: an answer, or the text of an error."""
@@ -185,6 +191,8 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
         return
     try:
         found = _ANSWER + handle(request)
+    except TableError:
+        found = _ERROR + UNREADABLE_TABLE.encode()
     except FedkgError as error:
         found = _ERROR + str(error).encode(errors="replace")
     except Exception as error:  # noqa: BLE001  no request may end the process

@@ -394,13 +394,16 @@ def messages_page() -> str:
 
     lines = [
         "# What a site sends\n",
-        "In a federation, each site keeps its table. Besides its updates, it sends these tensors",
-        'and fields to the server. Rows, and values of single rows, are marked "with consent": a',
-        "site sends them only if its operator agreed (`fedkg site join --share-rows`). Without",
-        "consent it still sends the first and last time, and for causal discovery the states that",
-        "its filter estimates at each step. On the site's machine,",
-        '`fedkg.deploy.site_check.list_site_disclosures(Path("FOLDER"))` lists everything with its',
-        "size, and the tensors of each round of training; FOLDER is what `fedkg site join` made.\n",
+        "In a [federation](../how-to/federation.md), each site keeps its table. Besides the",
+        "[update](glossary.md#training) of each round, it sends these tensors and fields to the",
+        'server. Rows, and values of single rows, are marked "with consent": a site sends them',
+        "only if its operator agreed (`fedkg site join --share-rows`). If a job needs rows, it",
+        "does not start without this consent. Without consent, a site still sends the first and",
+        "last time, the texts that occur in columns of categories, and for a [causal",
+        "discovery](../how-to/federated-granger-causality.md) the states that its filter estimates",
+        "at each step. At the site,",
+        '`fedkg.deploy.site_check.list_site_disclosures(Path("FOLDER"))` lists everything that it',
+        "sends, with sizes; FOLDER is the folder that `fedkg site join` created.\n",
         "| name | when | meaning |",
         "|---|---|---|",
     ]

@@ -317,7 +317,8 @@ class Data(Section):
     server_table: str | None = Field(
         default=None,
         description="A table with the columns of the rules that the server holds, instead of a "
-        "share of the rows of the sites; only with a `sites_file` and without `set`.",
+        "share of the rows of the sites; only with a `sites_file` and `server: 0`, and without "
+        "`set`.",
     )
 
     @model_validator(mode="before")

@@ -14,13 +14,14 @@ Tries = Annotated[int, Field(ge=0, le=100)]
 
 
 class RoundContract(Section):
-    """When a round with sites in other processes ends; `fedkg run` ignores this section."""
+    """When a round of a federation across sites ends; `fedkg run` only checks this section."""
 
     quorum: Literal["all"] | Count | Fraction = Field(
         default="all",
         description=(
-            "Sites that must answer a round: `all` that take part, a number, or a share of them. "
-            "With fewer answers the round is skipped: the model stays as it is."
+            "Sites that must answer a round: `all` that `training.participation` selects, a "
+            "number, or a share of them. With fewer answers the round is skipped: the model stays "
+            "as it is."
         ),
     )
     deadline: Positive = Field(
@@ -59,7 +60,11 @@ class RoundContract(Section):
     )
     backoff: Positive = Field(
         default=1.0,
-        description="Seconds before the first retry; doubled for each further one, at most 60.",
+        description=(
+            "Seconds before the server asks again if Flower reports that a site does not answer; "
+            "doubled each further time, at most 60. Without a report, it asks again after a "
+            "quarter of `deadline`."
+        ),
     )
     skipped_rounds: Annotated[int, Field(ge=0)] = Field(
         default=3,
@@ -71,8 +76,8 @@ class RoundContract(Section):
     start_seconds: Positive = Field(
         default=3600.0,
         description=(
-            "Longest time in seconds that the server waits, after all sites have connected "
-            "(`--wait`), for what they say about their data."
+            "Longest time in seconds that the server waits for all sites to connect before it "
+            "trains, with `flwr run` and in Python; `fedkg server run` has `--wait`."
         ),
     )
     lost_after: Count = Field(

@@ -117,7 +117,9 @@ class Training(Section):
     secure_aggregation: bool = Field(
         default=False,
         description="In a federation of real sites, the server learns the sum of the sites' "
-        "updates alone.",
+        "updates alone. It works for the mean of one common model with `weighting: samples`, three "
+        "or more sites in a round and float32 updates, without control variates, personal models, "
+        "private layers and `exclude: answers`.",
     )
     checkpoint_every: Count = Field(default=1, description="Rounds between checkpoints.")
 

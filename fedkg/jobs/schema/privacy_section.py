@@ -31,7 +31,7 @@ class Privacy(Section):
 
     unit: Literal["example", "client"] = Field(
         description="`example`: protects a row, at every site, against everyone who sees updates; "
-        "`client`: protects a site against everyone who sees models."
+        "`client`: protects a site against everyone who sees models, but not against the server."
     )
     epsilon: Positive | None = Field(
         default=None,

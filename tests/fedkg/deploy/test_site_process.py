@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.deploy.site_process import ask, is_served, serve
-from fedkg.errors import FederationError, JobError
+from fedkg.errors import FederationError, JobError, TableError
 
 
 @pytest.fixture
@@ -19,6 +19,8 @@ def served(tmp_path):
     def handle(request: bytes) -> bytes:
         if request == b"fail":
             raise JobError("column `torque` is missing")
+        if request == b"cell":
+            raise TableError('row 7, column `torque`: "8,250.0" is not a number')
         if request == b"end":
             ended.append(True)
         return request * 2
@@ -43,6 +45,13 @@ def test_answers_large_requests_after_errors(served):
         ask(served, b"fail", seconds=5)
 
     assert ask(served, large, seconds=5) == large * 2
+
+
+def test_an_error_about_a_table_quotes_no_cell(served):
+    with pytest.raises(FederationError, match="a table of the site does not fit") as caught:
+        ask(served, b"cell", seconds=5)
+
+    assert "8,250" not in str(caught.value)
 
 
 def test_only_its_user_may_connect(served):
