@@ -73,8 +73,8 @@ class CausesData(Section):
     gaps: int = Field(
         default=3,
         ge=0,
-        description="Longest gap that is interpolated, in steps. A longer one is an error; of a data "
-        "set (`set`), fedkg uses the longest part without one.",
+        description="Longest gap that is interpolated, in steps. A longer one is an error; of a "
+        "data set (`set`), fedkg uses the longest part without one.",
     )
     train: Fraction | Literal[1] = Field(
         default=0.8,
