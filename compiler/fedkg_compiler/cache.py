@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from fedkg.limits import pause_garbage_collection
 from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.cache_location import cache_folder, compiler_stamp
 from fedkg_compiler.compilation_result import Compilation, KeptCompilation, NewCompilation
@@ -33,6 +34,7 @@ MOST = 40
 """Entries that are kept; the oldest go first."""
 
 
+@pause_garbage_collection()
 def compile_cached(
     paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = ""
 ) -> Compilation:

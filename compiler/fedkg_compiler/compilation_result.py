@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedkg.pack.rule_example_trace import RuleExample
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NewCompilation:
     """The pack (None exactly when there is an error), everything that was found out, and the rules'
     examples, in the order of the files.
@@ -24,7 +24,7 @@ class NewCompilation:
     diagnostics: tuple[Diagnostic, ...]
     examples: tuple[RuleExample, ...] = ()
 
-    @property
+    @cached_property
     def packed(self) -> EncodedPack | None:
         """The pack as the bytes of its file; None when there is an error."""
         if self.pack is None:

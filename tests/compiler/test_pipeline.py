@@ -237,8 +237,7 @@ def test_the_timeline_is_in_the_contract() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.slow)])
-def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
+def test_mutated_rule_files_never_raise(plant: Path) -> None:
     source = PREFIX + SIGNALS + CAPACITY + RISK
     dice = random.Random(7)
     pieces = [
@@ -262,7 +261,7 @@ def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
         "^2",
         "/",
     ]
-    for _ in range(count):
+    for _ in range(150):
         words = source.split(" ")
         for _ in range(dice.randint(1, 3)):
             at = dice.randrange(len(words))

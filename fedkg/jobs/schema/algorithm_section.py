@@ -252,7 +252,9 @@ class Private(Section):
     """Layers that stay at each site."""
 
     layers: tuple[str, ...] = Field(
-        default=(), description="Prefixes of parameter names; empty: the model's head."
+        default=(),
+        description="Prefixes of parameter names; empty: `private` or `shared` of the section "
+        "`model`, or else the model's head.",
     )
     first: Share | None = Field(
         default=None,
@@ -342,7 +344,8 @@ class Algorithm(Section):
     )
     sets: ParameterSets | None = Field(
         default=None,
-        description="The same parameter sets as a penalty on the sites' models, for any algorithm.",
+        description="The same parameter sets as a penalty on the sites' models; not with `agents` "
+        "or `exchange: data`.",
     )
     exchange: Literal["models", "none", "data"] = Field(
         default="models",

@@ -258,15 +258,15 @@ class Data(Section):
     )
     split: Literal["dirichlet", "iid", "column", "sites", "classes", "sizes", "quantity"] = Field(
         default="dirichlet",
-        description="How rows are assigned to sites (default `sites` for data sets with stations, "
-        "engines or runs, `column` for tables of a sites file). `dirichlet`: random shares of each "
-        "class, see `alpha`; `iid`: at random; `column`: by `site_column`; `sites`: the data set's "
-        "own stations, engines or runs; `classes`, `sizes`, `quantity`: sites with few classes, "
-        "random sizes, or sizes by `shares`.",
+        description="How rows are assigned to sites (default `sites` for data sets with clients of "
+        "the source, see Models and data sets, except `covtype`; `column` for `set: table` with a "
+        "sites file). `dirichlet`: random shares of each class, see `alpha`; `iid`: at random; "
+        "`column`: by `site_column`; `sites`: the clients of the source; `classes`, `sizes`, "
+        "`quantity`: sites with few classes, random sizes, or sizes by `shares`.",
     )
     clients: Count | None = Field(
         default=None,
-        description="With `split: sites`, use only the first sites of the data set; empty: all.",
+        description="With `split: sites`, use only the first clients of the source; empty: all.",
     )
     alpha: Positive = Field(
         default=1.0,

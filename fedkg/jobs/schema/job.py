@@ -81,7 +81,7 @@ class Training(Section):
         description=(
             "How sampled sites are trained. `stacked`: several at once as one stack of models; "
             "`processes`: in worker processes; `sequential`: one after the other; `auto`: the "
-            "fastest of these, by a measurement in the first round."
+            "fastest of these, by a measurement before the first round."
         ),
     )
     workers: Annotated[int, Field(ge=1, le=1024)] | None = Field(
@@ -90,8 +90,8 @@ class Training(Section):
     chunk: Count | None = Field(
         default=None,
         description=(
-            "Most sites in one stack of `executor: stacked`; empty: as memory allows, or as `auto` "
-            "measures."
+            "Most sites in one stack of `executor: stacked` or `processes`; empty: as memory "
+            "allows, or as measured with `auto` and `processes`."
         ),
     )
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
@@ -203,8 +203,8 @@ class Evaluation(Section):
     target: float | None = Field(
         default=None,
         description=(
-            "Target of the figure of another task: accuracy (classes), RMSE (numbers) or MSE "
-            "(forecasts); empty: no target."
+            "Target of the metric of any task: F1 (instead of `target_f1`), accuracy, RMSE, MSE "
+            "or concordance index; empty: none but `target_f1`."
         ),
     )
     accept_unevaluated: tuple[str, ...] = Field(

@@ -70,11 +70,14 @@ class Agents(Section):
         "the number of rounds.",
     )
     growing: bool = Field(
-        default=False, description="Whether `penalty` grows with the square root of the round."
+        default=False,
+        description="Whether `penalty` grows with the square root of the round; requires "
+        "`penalty`.",
     )
     form: Literal["two", "all"] = Field(
         default="two",
-        description="Whether sites send `two` vectors, or `all` blocks as in the paper.",
+        description="Whether each site sends `two` parameter vectors, or one for each of `all` "
+        "sites as in the paper; the result is the same.",
     )
     smooth: Positive | None = Field(
         default=None, description="Lipschitz constant of the gradients of the losses, if known."

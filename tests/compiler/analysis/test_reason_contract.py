@@ -160,7 +160,7 @@ def test_no_value_is_lost(formula: Formula, holds: bool, seed: int) -> None:
 
 
 @pytest.mark.slow
-@tries(2000)
+@tries(800)
 @given(FORMULAS, st.booleans(), st.integers(0, 10**6))
 def test_no_value_is_lost_of_many(formula: Formula, holds: bool, seed: int) -> None:
     check(formula, holds, seed)

@@ -179,7 +179,7 @@ def test_thresholds(
     st.booleans(),
     st.sampled_from([torch.float32, torch.float64]),
 )
-@tries(50)
+@tries(30)
 def test_many_thresholds(
     pack: Pack, table: np.ndarray, seed: int, broken: bool, dtype: torch.dtype
 ) -> None:
