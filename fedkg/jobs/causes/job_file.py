@@ -73,7 +73,8 @@ class CausesData(Section):
     gaps: int = Field(
         default=3,
         ge=0,
-        description="Longest gap that is interpolated, in steps; a longer one is an error.",
+        description="Longest gap that is interpolated, in steps. A longer one is an error; of a "
+        "data set (`set`), fedkg uses the longest part without one.",
     )
     train: Fraction | Literal[1] = Field(
         default=0.8,
@@ -112,7 +113,9 @@ class CausesJob(Section):
         default_factory=dict,
         description="For a table: the columns of each client, at least two clients. For a sites "
         "file: the signals of each site, `{graz: [pressure], ohio: [speed]}`, or a list of sites "
-        "with all their numeric columns; empty: all sites.",
+        "with all their numeric columns; empty: all sites. For a data set: its columns; empty: the "
+        "modules, processes or sensor groups of `cmapss`, `hai`, `swat` and `skab`, or else each "
+        "column alone. For a generated plant: leave it out.",
     )
     states: Count = Field(
         default=2, description="Number of states that summarise the measurements of a client."

@@ -22,7 +22,8 @@ class Augmentation(Section):
     by: Literal["none", "filter", "granger"] = Field(
         default="granger",
         description="`granger`: states of every site, corrected by the federated causal discovery; "
-        "`filter`: states of each site's own Kalman filter, without exchange; `none`: no states.",
+        "`filter`: states of each site's own Kalman filter, without exchange (always so with an "
+        "algorithm that exchanges nothing, such as `local_only`); `none`: no states.",
     )
     states: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1,
