@@ -16,6 +16,7 @@ from blocks import ROOT
 from command import Command, call
 
 from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
+from fedkg.errors import FedkgError
 
 PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 
@@ -85,9 +86,9 @@ def _check(fedkg: Command) -> int:
     return int(fedkg("check", "wrong.fkg").code)
 
 
-def _fmt(fedkg: Command) -> int:
+def _fmt(fedkg: Command, option: str) -> int:
     Path("loose.fkg").write_text(RULES.replace("rule strong require", "rule   strong  require"))
-    return int(fedkg("fmt", "loose.fkg", "--check").code)
+    return int(fedkg("fmt", "loose.fkg", option).code)
 
 
 def _test(fedkg: Command) -> int:
@@ -115,6 +116,15 @@ def _run(fedkg: Command) -> int:
     done = fedkg("run", "job.yaml", "--out", "grid", "--grid", "training.learning_rate=0.1,1e38")
     assert len(json.loads(Path("grid/failed.json").read_text())) == 1
     return int(done.code)
+
+
+def _paper(fedkg: Command) -> int:
+    def fail(*_: object) -> None:
+        raise FedkgError("the data are damaged")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fedkg.papers.study.run_study", fail)
+        return int(fedkg("paper", "scfa", "--table", "3", "--smoke").code)
 
 
 def _status(fedkg: Command) -> int:
@@ -208,13 +218,15 @@ def _damaged_shapes(fedkg: Command) -> int:
 
 PROVOKE: dict[tuple[str, str], Callable[[Command], int]] = {
     ("1", "check"): _check,
-    ("1", "fmt --check"): _fmt,
+    ("1", "fmt --check"): lambda fedkg: _fmt(fedkg, "--check"),
+    ("1", "fmt --diff"): lambda fedkg: _fmt(fedkg, "--diff"),
     ("1", "test"): _test,
     ("1", "eval --baseline"): lambda fedkg: _baseline(fedkg, "eval"),
     ("1", "monitor --baseline"): lambda fedkg: _baseline(fedkg, "monitor"),
     ("1", "validate"): lambda fedkg: int(fedkg("validate", "data.ttl").code),
     ("1", "diff"): _diff,
     ("1", "run"): _run,
+    ("1", "paper"): _paper,
     ("1", "status"): _status,
     ("1", "verify"): _verify,
     ("1", "watch"): _watch,
