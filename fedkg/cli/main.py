@@ -127,7 +127,8 @@ def _app(
             "rules.fkg` and `fedkg eval rules.fkg TABLE.csv`."
         ),
         epilog=(
-            "Exit codes: 0 success, 1 problems found, 2 usage error, 5 no usable updates, 130 stopped."
+            "Exit codes: 0 success, 1 problems found, 2 usage error, 5 no usable updates, 130 "
+            "stopped."
         ),
         no_args_is_help=True,
         add_completion=False,
