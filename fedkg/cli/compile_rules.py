@@ -39,8 +39,8 @@ def compile_rules(
 
     A pack is a data file for training and evaluation without rules or ontologies. The same inputs
     give the same bytes. Warnings are shown and do not stop the compiler; errors do. With --client
-    the pack contains the `scope client` rules for the entities of that client; otherwise all other
-    rules.
+    the pack contains the statements with `scope client`, for the entities of that client;
+    otherwise all others.
 
     \b
     Examples:
