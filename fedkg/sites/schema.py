@@ -407,7 +407,8 @@ class TableSchema(_Part):
         default=(),
         alias="primaryKey",
         description="Names of the columns that tell several series in one table apart, such as a "
-        "machine. The column of times may be among them.",
+        "machine; the column of times may be among them. fedkg checks the order of times in each "
+        "series. What rules take as a trace is stated by their `timeline`.",
     )
     foreign_keys: tuple[ForeignKey, ...] = Field(
         default=(), alias="foreignKeys", description="Columns with values of another table."

@@ -58,8 +58,8 @@ class CausesData(Section):
     )
     runs: tuple[str, ...] = Field(
         default=(),
-        description="Runs of the data set (engines, ...) to learn from, one after the other; "
-        "empty: all that are not for tests.",
+        description="Names of the runs of the data set (engines, ...) to learn from, one after the "
+        "other; empty: all that are not for tests. A wrong name gets an error with an example.",
     )
     season: Period | None = Field(
         default=None,
