@@ -85,6 +85,16 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a, ex:b, ex:c ;
     assert sorted({*found}) == (["a", "b", "c"] if broken else [])
 
 
+@pytest.mark.parametrize("value", ["NaN", "INF"])
+def test_decimals_are_compared_with_numbers_that_are_not_finite(tmp_path: Path, value: str) -> None:
+    """No number is above or below NaN, so NaN violates every bound."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; sh:minInclusive 1.5 ] .
+"""
+    data = f'ex:a ex:x "{value}"^^xsd:double .'
+    assert violating(validated(tmp_path, shapes, data)) == (["a"] if value == "NaN" else [])
+
+
 def test_a_long_circle_ends(tmp_path: Path) -> None:
     """Only the node at which a circle closes is evaluated again, not every node on the way."""
     shapes = """
