@@ -95,6 +95,23 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; sh:minIn
     assert violating(validated(tmp_path, shapes, data)) == (["a"] if value == "NaN" else [])
 
 
+def test_each_value_of_the_parameter_of_a_component_is_a_constraint(tmp_path: Path) -> None:
+    """7 is below 8 and not below 5, and 9 is below neither; each result has its value."""
+    shapes = """
+ex:Below a sh:ConstraintComponent ; sh:parameter [ sh:path ex:below ] ;
+    sh:validator [ a sh:SPARQLAskValidator ; sh:message "{$value} is not below {$below}" ;
+        sh:ask "ASK { FILTER($value < $below) }" ] .
+ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; ex:below 5, 8 ] .
+"""
+    found = validated(tmp_path, shapes, "ex:a ex:x 3, 7, 9 .").report
+    assert found is not None
+    assert sorted((str(one.value), str(one.messages[0])) for one in found.results) == [
+        ("7", "7 is not below 5"),
+        ("9", "9 is not below 5"),
+        ("9", "9 is not below 8"),
+    ]
+
+
 def test_a_long_circle_ends(tmp_path: Path) -> None:
     """Only the node at which a circle closes is evaluated again, not every node on the way."""
     shapes = """

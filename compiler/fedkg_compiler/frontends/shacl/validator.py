@@ -658,8 +658,7 @@ def _by_ask(
             known = {value for value, _ in validator.solutions(about, shape, own, "value")}
         for value in own:
             if value not in known:
-                shown = None if shape.path is not None else value
-                yield Violation(focus, shown, None, query.parameters)
+                yield Violation(focus, value, None, query.parameters)
 
 
 def _expression(
