@@ -112,6 +112,17 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; ex:below
     ]
 
 
+def test_a_query_of_a_named_graph_is_an_error(tmp_path: Path) -> None:
+    """The data of a validation are one graph, in which such a query never finds anything."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [
+    sh:select "SELECT $this { GRAPH ?g { $this <http://example.org/ok> true } }" ] .
+"""
+    found = validated(tmp_path, shapes)
+    assert found.report is None
+    assert "GRAPH" in found.diagnostics[0].message
+
+
 def test_a_long_circle_ends(tmp_path: Path) -> None:
     """Only the node at which a circle closes is evaluated again, not every node on the way."""
     shapes = """

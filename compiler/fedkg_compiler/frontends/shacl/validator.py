@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
@@ -87,7 +87,8 @@ class Validator:
     Args:
         shapes: the shapes. data: the graph with the data and the shapes. store: the same triples,
             for queries. prefixes: those of queries that do not state them. left_out: components of
-            shapes that are decided elsewhere.
+            shapes that are decided elsewhere. has_named_graphs: whether the store has the named
+            graphs of the data, so that queries can read them.
 
     Raises:
         Undecidable: the shapes cannot be evaluated. All methods raise it.
@@ -100,8 +101,11 @@ class Validator:
         store: ox.Store,
         prefixes: Mapping[str, str],
         left_out: Iterable[tuple[Shape, Constraint]] = (),
+        *,
+        has_named_graphs: bool = True,
     ) -> None:
         self.shapes, self.data, self.store, self.prefixes = shapes, data, store, prefixes
+        self._has_named_graphs = has_named_graphs
         self._left_out = {(shape.node, constraint) for shape, constraint in left_out}
         self._failing: dict[Node, dict[Node, bool]] = {}
         """Whether nodes violate a shape, by shape."""
@@ -323,6 +327,12 @@ class Validator:
         Args:
             bound: the variable that stands for the nodes.
         """
+        if not self._has_named_graphs and any(
+            word.kind == "word" and word.text.upper() == "GRAPH" and graph.text != "shapesGraph"
+            for word, graph in pairwise(tokens(text))
+        ):
+            sentence = "a query has GRAPH, and `fedkg validate` reads the data without named graphs"
+            raise Undecidable(sentence, shape.node)
         if "$PATH" in text:
             if shape.path is None:
                 raise Undecidable("a query has $PATH, but its shape has no path", shape.node)
