@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import product
 
 import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
@@ -54,7 +54,7 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     path_sparql,
     sorted_results,
 )
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import names_graph, tokens
 
 MOST_NESTED = 50
 """Shapes inside shapes that are followed. A shape that names itself may never end."""
@@ -327,10 +327,7 @@ class Validator:
         Args:
             bound: the variable that stands for the nodes.
         """
-        if not self._has_named_graphs and any(
-            word.kind == "word" and word.text.upper() == "GRAPH" and graph.text != "shapesGraph"
-            for word, graph in pairwise(tokens(text))
-        ):
+        if not self._has_named_graphs and names_graph(text):
             sentence = "a query has GRAPH, and `fedkg validate` reads the data without named graphs"
             raise Undecidable(sentence, shape.node)
         if "$PATH" in text:
