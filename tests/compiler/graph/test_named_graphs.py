@@ -237,6 +237,20 @@ def test_a_misspelt_graph_is_a_warning(file: Path) -> None:
     assert said["FKG112"] == "did you mean `<urn:fedkg:vocabulary:qudt>`?"
 
 
+def test_a_variable_that_names_a_graph_of_a_shape_is_bound(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only FKG310, the violation: nothing says that no condition on `?g` is true."""
+    shapes = tmp_path / "shapes.ttl"
+    shapes.write_text(
+        PREFIXES
+        + f"""p:Shape a sh:NodeShape ; sh:targetClass p:Mill ; sh:sparql [ sh:select
+  "SELECT $this {{ GRAPH ?g {{ $this <{P}maxTorque> ?t }} FILTER(isIRI(?g)) }}" ] ."""
+    )
+    done = call(capsys, "check", shapes, file, "--json")
+    assert [item["code"] for item in done.json["diagnostics"]] == ["FKG310"]
+
+
 @pytest.mark.slow
 def test_violation_queries_and_shapes_address_graphs(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -85,6 +85,47 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a, ex:b, ex:c ;
     assert sorted({*found}) == (["a", "b", "c"] if broken else [])
 
 
+@pytest.mark.parametrize("value", ["NaN", "INF"])
+def test_decimals_are_compared_with_numbers_that_are_not_finite(tmp_path: Path, value: str) -> None:
+    """No number is above or below NaN, so NaN violates every bound."""
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; sh:minInclusive 1.5 ] .
+"""
+    data = f'ex:a ex:x "{value}"^^xsd:double .'
+    assert violating(validated(tmp_path, shapes, data)) == (["a"] if value == "NaN" else [])
+
+
+def test_each_value_of_the_parameter_of_a_component_is_a_constraint(tmp_path: Path) -> None:
+    """7 is below 8 and not below 5, and 9 is below neither; each result has its value."""
+    shapes = """
+ex:Below a sh:ConstraintComponent ; sh:parameter [ sh:path ex:below ] ;
+    sh:validator [ a sh:SPARQLAskValidator ; sh:message "{$value} is not below {$below}" ;
+        sh:ask "ASK { FILTER($value < $below) }" ] .
+ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; ex:below 5, 8 ] .
+"""
+    found = validated(tmp_path, shapes, "ex:a ex:x 3, 7, 9 .").report
+    assert found is not None
+    assert sorted((str(one.value), str(one.messages[0])) for one in found.results) == [
+        ("7", "7 is not below 5"),
+        ("9", "9 is not below 5"),
+        ("9", "9 is not below 8"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'sh:sparql [ sh:select "SELECT $this { GRAPH ?g { $this ?p true } }" ]',
+        'sh:rule [ a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this a $this } { GRAPH ?g {} }" ]',
+    ],
+)
+def test_a_query_of_a_named_graph_is_an_error(tmp_path: Path, body: str) -> None:
+    """The data of a validation are one graph, in which such a query never finds anything."""
+    found = validated(tmp_path, f"ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {body} .")
+    assert found.report is None
+    assert "GRAPH" in found.diagnostics[0].message
+
+
 def test_a_long_circle_ends(tmp_path: Path) -> None:
     """Only the node at which a circle closes is evaluated again, not every node on the way."""
     shapes = """

@@ -234,6 +234,7 @@ REFUSED = [
     ("CONSTRUCT { ?m a p:X } WHERE { ?m p:t ?v }", "FKG342", "2:1"),
     ("SELECT ?m WHERE { ?m p:t ?v FILTER ?v > 3 }", "FKG341", "2:36"),
     ('SELECT ?m WHERE { ?m p:t ?v FILTER(regex(str(?v), "6")) }', "FKG343", "2:36"),
+    ('SELECT ?m { ?m p:t ?v FILTER(?v < 0 || CONCAT(STR(?v), "a") = "6a") }', "FKG343", "2:40"),
     ("SELECT ?m WHERE { ?m (p:into|p:t)* ?v FILTER(?v > 3) }", "FKG344", "2:22"),
     ("SELECT ?v WHERE { ?m p:t ?v } GROUP BY ?v", "FKG351", "2:40"),
     ("SELECT (SUM(DISTINCT ?v) AS ?s) WHERE { ?m p:t ?v } HAVING (?s > 3)", "FKG351", "2:9"),

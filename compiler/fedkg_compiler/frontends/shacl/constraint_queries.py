@@ -120,6 +120,7 @@ def asked(shapes: ShapesFile, shape: Shape, constraint: Constraint) -> Asked | N
         if (path := graph.value(one, SH.path)) is not None
         and (value := graph.value(shape.node, path)) is not None
     }
+    values[local_name(str(constraint.predicate))] = constraint.node
     for kind in kinds:
         for validator in sorted(graph.objects(component, kind), key=str):
             if (found := _query_of(shapes, validator, values)) is not None:

@@ -12,6 +12,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,
     Const,
     Exists,
+    InGraph,
     Minus,
     Node,
     Optional,
@@ -71,6 +72,8 @@ def _binds(node: Node) -> Iterator[str]:
             yield from (item.name for item in walk(node) if isinstance(item, Var))
         case Bind():
             yield node.variable.name
+        case InGraph(name=Var() as name):
+            yield name.name
         case Projection() if node.expr is not None:
             yield node.variable.name
         case Values():

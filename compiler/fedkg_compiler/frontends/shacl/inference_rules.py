@@ -37,7 +37,7 @@ from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     triple_to_store,
 )
 from fedkg_compiler.graph.rdf_reader import as_kept, names_by_content, renamed
-from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, names_graph, tokens
 
 MOST_PASSES = 100
 """Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""
@@ -168,6 +168,9 @@ def _constructs(graph: Graph, shape: Shape, node: Node) -> tuple[str, ...]:
     for text in sorted(str(value) for value in graph.objects(node, SH.construct)):
         if asks_service(text):
             sentence = "SERVICE asks another server, and fedkg contacts none for a rule"
+            raise RuleProblem(sentence, shape.node, node)
+        if names_graph(text):
+            sentence = "a rule has GRAPH, and rules read the data without named graphs"
             raise RuleProblem(sentence, shape.node, node)
         found.append(prefixes + text)
     return tuple(found)

@@ -1049,16 +1049,18 @@ class _Reader:
         yield from self._qualified(node)
         for first, (component, parameters) in self.custom.items():
             if all((node, parameter, None) in graph for parameter in parameters):
-                argument = graph.value(node, first)
-                assert argument is not None
-                yield Constraint(
-                    local_name(str(component)),
-                    URIRef(str(first)),
-                    (argument,),
-                    argument,
-                    custom=True,
-                    component=component,
-                )
+                # Section 6.2.1: each value of an only parameter is a constraint; of several
+                # parameters, each has one value.
+                arguments = _sorted(graph.objects(node, first))
+                for argument in arguments if len(parameters) == 1 else arguments[:1]:
+                    yield Constraint(
+                        local_name(str(component)),
+                        URIRef(str(first)),
+                        (argument,),
+                        argument,
+                        custom=True,
+                        component=component,
+                    )
 
     def _items(self, shape: Node, name: str, head: Node) -> tuple[Node, ...]:
         """The members of a list in a shape; () after a diagnostic if it is not a list."""

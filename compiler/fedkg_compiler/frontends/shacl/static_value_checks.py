@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
@@ -50,7 +50,7 @@ def compare(one: Node, other: Node) -> int | None:
         return None
     try:
         return 0 if left == right else 1 if left > right else -1 if left < right else None
-    except TypeError:  # dates with and without a time zone
+    except (TypeError, InvalidOperation):  # dates with and without a time zone; decimals and NaN
         return None
 
 

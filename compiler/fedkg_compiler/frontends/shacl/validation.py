@@ -274,7 +274,7 @@ def _evaluate(
     results: list[Result] = []
     checked: set[Node] = set()
     try:
-        validator = Validator(shapes, data, store, prefixes)
+        validator = Validator(shapes, data, store, prefixes, has_named_graphs=False)
         inferred = RuleRun(rules, store, graph, validator).run()
         for shape in shapes.targeted():
             if not shape.deactivated:

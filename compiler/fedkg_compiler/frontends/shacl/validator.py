@@ -54,7 +54,7 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     path_sparql,
     sorted_results,
 )
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import names_graph, tokens
 
 MOST_NESTED = 50
 """Shapes inside shapes that are followed. A shape that names itself may never end."""
@@ -87,7 +87,8 @@ class Validator:
     Args:
         shapes: the shapes. data: the graph with the data and the shapes. store: the same triples,
             for queries. prefixes: those of queries that do not state them. left_out: components of
-            shapes that are decided elsewhere.
+            shapes that are decided elsewhere. has_named_graphs: whether the store has the named
+            graphs of the data, so that queries can read them.
 
     Raises:
         Undecidable: the shapes cannot be evaluated. All methods raise it.
@@ -100,8 +101,11 @@ class Validator:
         store: ox.Store,
         prefixes: Mapping[str, str],
         left_out: Iterable[tuple[Shape, Constraint]] = (),
+        *,
+        has_named_graphs: bool = True,
     ) -> None:
         self.shapes, self.data, self.store, self.prefixes = shapes, data, store, prefixes
+        self._has_named_graphs = has_named_graphs
         self._left_out = {(shape.node, constraint) for shape, constraint in left_out}
         self._failing: dict[Node, dict[Node, bool]] = {}
         """Whether nodes violate a shape, by shape."""
@@ -323,6 +327,9 @@ class Validator:
         Args:
             bound: the variable that stands for the nodes.
         """
+        if not self._has_named_graphs and names_graph(text):
+            sentence = "a query has GRAPH, and `fedkg validate` reads the data without named graphs"
+            raise Undecidable(sentence, shape.node)
         if "$PATH" in text:
             if shape.path is None:
                 raise Undecidable("a query has $PATH, but its shape has no path", shape.node)
@@ -658,8 +665,7 @@ def _by_ask(
             known = {value for value, _ in validator.solutions(about, shape, own, "value")}
         for value in own:
             if value not in known:
-                shown = None if shape.path is not None else value
-                yield Violation(focus, shown, None, query.parameters)
+                yield Violation(focus, value, None, query.parameters)
 
 
 def _expression(

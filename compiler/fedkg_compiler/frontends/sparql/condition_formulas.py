@@ -208,7 +208,11 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
             state.lost += 1
             return False
         if texts is not None and op in ("=", "!=") and not _is_truth(seen):
-            return bound(seen, part, state) if op == "!=" else _never(other, part, state)
+            if op == "!=":
+                return bound(seen, part, state)
+            if isinstance(seen, Op) and not is_static(seen):
+                number_term(seen, part, state)  # rejects a function that may give a text
+            return _never(other, part, state)
         if target is not None and kind_read(target, part) == "text" and op in ("=", "!="):
             number = number_term(other, part, state)
             if number is None or op == "=":

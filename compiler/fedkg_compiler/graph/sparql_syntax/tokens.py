@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Literal, cast
 
 _PN_START = (
@@ -80,6 +81,14 @@ def _tokens(text: str) -> tuple[Token, ...]:
             )
         )
     return tuple(found)
+
+
+def names_graph(text: str) -> bool:
+    """Whether a query has GRAPH with anything but `$shapesGraph`."""
+    return any(
+        word.kind == "word" and word.text.upper() == "GRAPH" and graph.text != "shapesGraph"
+        for word, graph in pairwise(tokens(text))
+    )
 
 
 def asks_service(text: str) -> bool:
