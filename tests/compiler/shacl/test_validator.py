@@ -95,6 +95,14 @@ ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:x ; sh:minIn
     assert violating(validated(tmp_path, shapes, data)) == (["a"] if value == "NaN" else [])
 
 
+def test_an_ill_typed_number_is_compared_with_nothing(tmp_path: Path) -> None:
+    shapes = """
+ex:S a sh:NodeShape ; sh:targetNode ex:a, ex:b ; sh:property [ sh:path ex:x ; sh:minInclusive 1 ] .
+"""
+    data = 'ex:a ex:x "300"^^xsd:byte . ex:b ex:x "30"^^xsd:byte .'
+    assert violating(validated(tmp_path, shapes, data)) == ["a"]
+
+
 def test_each_value_of_the_parameter_of_a_component_is_a_constraint(tmp_path: Path) -> None:
     """7 is below 8 and not below 5, and 9 is below neither; each result has its value."""
     shapes = """

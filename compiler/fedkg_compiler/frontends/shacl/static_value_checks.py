@@ -46,7 +46,13 @@ def compare(one: Node, other: Node) -> int | None:
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return None
     left, right = one.value, other.value
-    if left is None or _order_of(left) != _order_of(right) or one.language != other.language:
+    if (
+        one.ill_typed
+        or other.ill_typed
+        or left is None
+        or _order_of(left) != _order_of(right)
+        or one.language != other.language
+    ):
         return None
     try:
         return 0 if left == right else 1 if left > right else -1 if left < right else None
