@@ -18,6 +18,7 @@ import yaml
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
+import fedkg.deploy.round_contract
 import fedkg.jobs.experiment.sample_preparation
 import fedkg.jobs.source_tables
 import fedkg.jobs.table_rule_evaluation
@@ -862,6 +863,55 @@ def test_wrong_columns_name_the_site_the_file_and_the_column(tmp_path, milling_p
     assert "linz.csv" in str(caught.value)
     assert "Tool wear [min]" in str(caught.value)
     assert not (tmp_path / "federation" / "run").exists()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowDescriptions:
+    """Sites that need some seconds of a simulated clock for each answer about their data."""
+
+    inner: LoopbackTransport
+    seconds: float
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    open: dict[str, tuple[float, Message]] = field(default_factory=dict)
+
+    def monotonic(self) -> float:
+        return self.clock[0]
+
+    def sleep(self, seconds: float) -> None:
+        self.clock[0] += max(seconds, 1e-3)
+
+    def present(self) -> tuple[str, ...]:
+        return self.inner.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        end = self.clock[0] + seconds
+        for site, one in requests.items():
+            due = self.clock[0] + (self.seconds if one.kind == "describe" else 0)
+            self.open.setdefault(site, (due, one))
+        for site, (due, one) in sorted(self.open.items()):
+            self.clock[0] = max(self.clock[0], min(due, end))
+            if due <= end:
+                del self.open[site]
+                yield from self.inner.exchange({site: one}, seconds=60)
+
+
+@pytest.mark.parametrize("limit", [pytest.param(60.0, marks=pytest.mark.slow), 1.5])
+def test_start_seconds_limits_the_descriptions_and_the_deadline_does_not(
+    tmp_path, milling_pack, monkeypatch, limit
+):
+    contract = {"deadline": 1.0, "start_seconds": limit}
+    job = {**changed(training={"rounds": 1}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    transport = SlowDescriptions(inner=inner, seconds=2.0)
+    monkeypatch.setattr(fedkg.deploy.round_contract, "time", transport)
+    if limit > transport.seconds:
+        run_server(tmp_path / "federation", transport, report=False)
+        assert len(RunFolder(tmp_path / "federation" / "run").rows("rounds.csv")) == 1
+        return
+    with pytest.raises(FederationError, match=r"no reply within `federation\.start_seconds`"):
+        run_server(tmp_path / "federation", transport, report=False)
+    assert limit <= transport.clock[0] < transport.seconds
 
 
 def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
