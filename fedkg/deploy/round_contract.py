@@ -159,7 +159,7 @@ class _Collection:
                 time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
             times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
-            end = f"asked {times} in {self.seconds:g} s"
+            end = f"asked {times} in {round(self.seconds, 2):g} s"
             if len(self.answers) >= self.needed:
                 end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
             no_reply = NO_START_REPLY if request.message.kind == "describe" else NO_REPLY
