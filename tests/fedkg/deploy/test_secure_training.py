@@ -232,6 +232,15 @@ def test_algorithms_that_need_single_updates_are_refused(name, tmp_path):
     )
 
 
+def test_late_updates_are_refused():
+    contract = round_contract.RoundContract(late="weight")
+    with pytest.raises(JobError, match="the server cannot use a late one") as error:
+        round_contract.apply_contract(
+            contract, LoopbackTransport(sites={}), tuple(SIZES), fedavg(), SETTINGS
+        )
+    assert "`federation.late: drop`" in str(error.value)
+
+
 def test_noise_of_sites_and_masks_go_together(tmp_path):
     """Each site adds its noise before the masks; the ledger is that of the plain training."""
     promise = Protection(unit="example", clip=1.0, delta=1e-3, noise=1.0, randomness="system")
