@@ -483,7 +483,12 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
-    asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
+    asked: dict[str, Any] = {
+        "identity": identity,  # of the version that a site process must have when it starts again
+        "sites": settings,
+        "summary": known,
+        "training": training,
+    }
     if own is not None and sites_score(plan_trials(job)):
         asked["probe"], rows = server_rows_of_table(own)
         tensors |= rows

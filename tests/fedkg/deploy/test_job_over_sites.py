@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import yaml
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
+import fedkg.deploy.federation_job_and_pack
 import fedkg.deploy.round_contract
 import fedkg.jobs.experiment.sample_preparation
 import fedkg.jobs.source_tables
@@ -31,6 +34,7 @@ from fedkg.deploy.site import open_site
 from fedkg.deploy.site_check import check_site, list_site_disclosures
 from fedkg.deploy.transport import LoopbackTransport, Reply, SiteHandler
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.exclusion_reasons import OTHER_VERSION, explain_exclusion
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
@@ -912,6 +916,60 @@ def test_start_seconds_limits_the_descriptions_and_the_deadline_does_not(
     with pytest.raises(FederationError, match=r"no reply within `federation\.start_seconds`"):
         run_server(tmp_path / "federation", transport, report=False)
     assert limit <= transport.clock[0] < transport.seconds
+
+
+def open_with_version(folder: Path, version: str) -> SiteHandler:
+    """A site process with another version of fedkg than the server."""
+    site = open_site(folder)
+
+    def handle(request: bytes) -> bytes:
+        with pytest.MonkeyPatch.context() as patched:
+            other = SimpleNamespace(version=lambda name: version)
+            patched.setattr(fedkg.deploy.federation_job_and_pack, "metadata", other)
+            return site(request)
+
+    return handle
+
+
+def test_a_server_does_not_start_with_a_site_of_another_version(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    sites = dict(write_federation(tmp_path, JOB, milling_pack).sites)
+    sites["linz"] = open_with_version(tmp_path / "linz", "9.9")
+    text = "site linz and the server differ in their version of fedkg"
+    with pytest.raises(FederationError, match=text) as caught:
+        run_server(tmp_path / "federation", LoopbackTransport(sites=sites), report=False)
+    assert "received: 9.9" in str(caught.value)
+    assert "install the same version of fedkg" in str(caught.value)
+    assert explain_exclusion(str(caught.value)) == explain_exclusion(OTHER_VERSION)
+
+
+@pytest.mark.slow
+def test_a_site_that_returns_with_another_version_is_excluded(tmp_path, milling_pack):
+    contract = {"quorum": 2, "retries": 0, "grace": 60}
+    job = {**changed(training={"rounds": 4}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    sites = dict(write_federation(tmp_path, job, milling_pack).sites)
+
+    def replace_process(event: Event) -> None:
+        version = {1: "9.9", 3: metadata.version("fedkg")}.get(event.round or 0)
+        if event.kind == "round" and version is not None:
+            sites["linz"] = open_with_version(tmp_path / "linz", version)
+
+    folder = run_server(
+        tmp_path / "federation",
+        LoopbackTransport(sites=sites),
+        report=False,
+        on_event=replace_process,
+    ).folder
+    rows = RunFolder(folder).rows("exclusions.csv")
+    assert [(one["round"], one["client"], one["since"]) for one in rows] == [
+        ("2", "linz", "2"),
+        ("3", "linz", "2"),
+    ]
+    for row in rows:
+        assert row["decided_by"] == "site process"
+        assert "differ in their version of fedkg" in row["reason"]
+        assert "install the server's version of fedkg at the site" in row["help"]
 
 
 def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):
