@@ -20,7 +20,7 @@ from fedkg.cli.observation_options import (
     Track,
     create_observation,
 )
-from fedkg.errors import MissingExtra, UsageError
+from fedkg.errors import MissingExtra, UsageError, describe_install
 
 federation_app = typer.Typer(no_args_is_help=True)
 server_app = typer.Typer(no_args_is_help=True)
@@ -118,7 +118,7 @@ def invite(
     path = invite_site(folder, name)
     signer = compute_fingerprint(folder / KEYS / SIGNER)
     print_line(f"send {path} and these lines to the operator of {name}:")
-    print_line("  pip install 'fedkg[flower]', and describe your table in SITES.yaml")
+    print_line(f"  {describe_install('flower')}; describe your table in SITES.yaml")
     print_line(f"  fedkg site join {path.name} --sites SITES.yaml --fingerprint FINGERPRINT")
     print_line(f"  send {name}/{KEYS}/{name}.pub back, then: fedkg site run {name}")
     print_line(f"tell the fingerprint over another channel, such as a telephone: {signer}")

@@ -273,6 +273,14 @@ def test_commands_from_invitation_to_departure(own, capsys):
     assert call(capsys, "site", "pause", server).code == 2
 
 
+def test_an_invitation_says_how_to_install_from_a_clone(own, capsys):
+    """fedkg is not on the package index."""
+    done = call(capsys, "federation", "invite", own / "plants", "graz")
+
+    assert done.code == 0
+    assert 'in a clone of fedkg, pip install -c constraints.txt -e ".[flower]"' in done.out
+
+
 def test_doctor_names_readable_keys_and_changed_invitations(own, capsys):
     (own / "graz" / KEYS / "node.key").chmod(0o644)
     (own / "graz" / INVITATION / "job.yaml").write_text("rounds: 1")
@@ -305,7 +313,9 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
     bundle.write_bundle(tmp_path / "offline.zip")
     with zipfile.ZipFile(tmp_path / "offline.zip") as archive:
         assert archive.read("requirements.txt") == b"flwr==1.41.0\n"
-        assert b"--no-index" in archive.read("INSTALL.md")
+        text = archive.read("INSTALL.md").decode()
+    assert "--no-index" in text
+    assert "fedkg==" not in text  # fedkg is not on the package index
 
 
 def write_wheel(folder: Path, name: str, version: str) -> None:
