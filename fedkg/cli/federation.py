@@ -496,7 +496,8 @@ def confirm(folder: SiteFolder) -> None:
 def doctor(folder: SiteFolder) -> None:
     """Check keys, invitation, connection, data and rules of a site, and time a round.
 
-    Exit code 0: nothing keeps the site from taking part; 1: something does.
+    Exit code 0: nothing keeps the site from taking part; 1: something does. A server that does not
+    run yet is a note: `fedkg site run` waits for it.
 
     \b
     Example:

@@ -6,6 +6,7 @@ import json
 import resource
 import shutil
 import signal
+import socket
 import ssl
 import stat
 import subprocess
@@ -263,7 +264,7 @@ def test_commands_from_invitation_to_departure(own, capsys):
 
     assert [one.code for one in (admitted, paused, resumed, status, left)] == [0] * 5
     assert "not admitted yet: linz, wien" in admitted.out
-    assert (doctor.code, "no connection to the server" in doctor.out) == (1, True)
+    assert (doctor.code, "no server runs at" in doctor.out) == (1, True)  # its table is too short
     assert status.json["server"]["sites"]["graz"]["answers"] == 0
     assert status.json["run"] is None
     assert "the server does not know that the site left" in left.err
@@ -290,6 +291,32 @@ def test_doctor_names_readable_keys_and_changed_invitations(own, capsys):
     assert done.code == 1
     assert "chmod 600" in done.out
     assert "job.yaml has changed" in done.out
+
+
+def test_doctor_has_no_problem_with_a_server_that_does_not_run_yet(own, capsys):
+    rows = "".join(f"{40 + row % 30},{100 + row},{row % 2}\n" for row in range(150))
+    (own / "graz.csv").write_text(f"Torque [Nm],Tool wear [min],Machine failure\n{rows}")
+    site = {"name": "graz", "sites_file": str(own / "sites.yaml"), "share_rows": True}
+    (own / "graz" / "site.json").write_text(json.dumps(site))
+
+    done = call(capsys, "site", "doctor", own / "graz")
+
+    assert "note     connection: no server runs at 127.0.0.1:" in done.out
+    assert "`fedkg site run` waits for it" in done.out
+    assert (done.code, "problem" in done.out) == (0, False)
+
+
+def test_doctor_names_an_address_that_does_not_exist(own, capsys, monkeypatch):
+    """Nobody has to wait for a server at such an address."""
+
+    def fail(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    done = call(capsys, "site", "doctor", own / "graz")
+
+    assert done.code == 1
+    assert "problem  connection: no connection to the server" in done.out
 
 
 def test_status_survives_a_lost_server(own, capsys):
