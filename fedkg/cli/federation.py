@@ -371,7 +371,8 @@ def join(
         typer.Option(
             "--fingerprint",
             metavar="HEX",
-            help="What `federation init` printed; without it, a forged invitation is not noticed.",
+            help="What `federation init` printed; without it, the site accepts the key of the "
+            "invitation, which may be forged, and later no other.",
         ),
     ] = "",
     share_rows: Annotated[
@@ -417,7 +418,8 @@ def join(
         print_note(f"sent in each round: {line}")
     key = folder / KEYS / f"{site.name}.pub"
     if not fingerprint:
-        print_note(f"note: compare {signer} with what the operator of the server tells you")
+        print_note(f"note: from now on the site accepts only the key {signer}; compare it with "
+                   "what the operator of the server tells you")  # fmt: skip
     print_line(f"send {key} to the operator of the server; its fingerprint is "
                f"{compute_fingerprint(key)}")  # fmt: skip
     print_line(f"then: fedkg site run {folder}")

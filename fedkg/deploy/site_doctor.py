@@ -27,10 +27,10 @@ def examine_site(folder: Path) -> list[Finding]:
 
     Raises UsageError, FederationError: the folder is not that of a site.
     """
-    load_site(folder)
+    site = load_site(folder)
     found = [Finding(what="keys", text=text, ok=False) for text in private_key_problems(folder)]
     try:
-        verify_invitation(folder / INVITATION)
+        verify_invitation(folder / INVITATION, site.signer)
     except FedkgError as error:
         return [*found, Finding(what="invitation", text=str(error), ok=False)]
     return [*found, _check_connection(folder), *check_site(folder)]

@@ -27,7 +27,9 @@ from fedkg.deploy import server_service
 from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
+    SIGNER,
     admit_site,
+    compute_fingerprint,
     create_federation,
     dismiss_site,
     join_federation,
@@ -175,6 +177,26 @@ def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
     assert done.code == 1
     assert "not signed by the key that you expect" in done.err
     assert not (own / "new").exists()
+
+
+def test_a_site_accepts_only_the_key_with_which_it_joined(own, tmp_path, capsys):
+    """Another federation of the same name takes the place of the invitation and of its key."""
+    other = create_folders(tmp_path)
+    site = own / "new"
+    invitation = own / "plants" / "invitations" / "graz.zip"
+    joined = call(capsys, "site", "join", invitation, "--sites", own / "sites.yaml", "-o", site)
+    signer = compute_fingerprint(own / "plants" / KEYS / SIGNER)
+    assert f"from now on the site accepts only the key {signer}" in joined.err
+    assert load_site(site).signer == signer
+    shutil.rmtree(site / INVITATION)
+    shutil.copytree(other.parent / "graz" / INVITATION, site / INVITATION)
+
+    found = call(capsys, "site", "run", site), call(capsys, "site", "doctor", site)
+
+    assert [one.code for one in found] == [1, 1]
+    assert "is not signed by the key that you expect" in found[0].err
+    assert f"expected: {signer}" in found[0].err
+    assert "is not signed by the key that you expect" in found[1].out
 
 
 def test_site_that_the_sites_file_does_not_describe(own):
