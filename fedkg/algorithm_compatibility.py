@@ -636,6 +636,14 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         "exchange models, or leave out `secure_aggregation`",
     ),
     (
+        lambda c: c.secure_aggregation and c.late_updates,
+        (
+            "the masks of secure aggregation cancel only among the updates of one round, so the "
+            "server cannot use a late one"
+        ),
+        "`federation.late: drop`, or leave out `secure_aggregation`",
+    ),
+    (
         lambda c: c.secure_aggregation and c.rule_weighting,
         (
             "SCFA's rules judge each site's update, and secure aggregation shows the server their "

@@ -129,6 +129,10 @@ class MissingExtra(FedkgError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs an optional dependency that is not installed",
-            help=f'pip install "fedkg[{extra}]", or in a clone of the repository: pip install -c '
-            f'constraints.txt -e ".[{extra}]"',
+            help=describe_install(extra),
         )
+
+
+def describe_install(extra: str) -> str:
+    """How to install fedkg with optional dependencies; it is not on the package index."""
+    return f'in a clone of fedkg, pip install -c constraints.txt -e ".[{extra}]"'

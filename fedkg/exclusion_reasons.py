@@ -12,7 +12,8 @@ NOT_NEEDED = "not needed: enough other sites answered"
 TOO_FEW = "its update is not used: too few other sites answered"
 PAUSED = "is paused by its operator"
 LEFT = "has left the federation"
-OTHER_VERSION = "another version"
+OTHER_VERSION = "differ in their version of fedkg"
+OTHER_FORMAT = "sent a message of another version"
 UNCONFIRMED = "has not confirmed the new rules"
 OUTLIERS = "are outliers"
 UNUSABLE = "its update"
@@ -52,7 +53,16 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
     (PAUSED, Exclusion("site", "`fedkg site resume SITE` at the site", absent=True)),
     (LEFT, Exclusion("site", "remove it from the job, or invite it again", absent=True)),
     (UNCONFIRMED, Exclusion("site", "`fedkg site confirm SITE` at the site")),
-    (OTHER_VERSION, Exclusion("server", "install the same version of fedkg everywhere")),
+    *(
+        (
+            text,
+            Exclusion(
+                "site process",
+                "install the server's version of fedkg at the site, then `fedkg site run SITE`",
+            ),
+        )
+        for text in (OTHER_VERSION, OTHER_FORMAT)
+    ),
     (
         OUTLIERS,
         Exclusion("server", "check the site's units, labels and sensors, or raise the threshold"),

@@ -20,7 +20,7 @@ from fedkg.cli.observation_options import (
     Track,
     create_observation,
 )
-from fedkg.errors import MissingExtra, UsageError
+from fedkg.errors import MissingExtra, UsageError, describe_install
 
 federation_app = typer.Typer(no_args_is_help=True)
 server_app = typer.Typer(no_args_is_help=True)
@@ -118,7 +118,7 @@ def invite(
     path = invite_site(folder, name)
     signer = compute_fingerprint(folder / KEYS / SIGNER)
     print_line(f"send {path} and these lines to the operator of {name}:")
-    print_line("  install fedkg with the extra `flower`, and describe your table in SITES.yaml")
+    print_line(f"  {describe_install('flower')}; describe your table in SITES.yaml")
     print_line(f"  fedkg site join {path.name} --sites SITES.yaml --fingerprint FINGERPRINT")
     print_line(f"  send {name}/{KEYS}/{name}.pub back, then: fedkg site run {name}")
     print_line(f"tell the fingerprint over another channel, such as a telephone: {signer}")
@@ -371,7 +371,8 @@ def join(
         typer.Option(
             "--fingerprint",
             metavar="HEX",
-            help="What `federation init` printed; without it, a forged invitation is not noticed.",
+            help="What `federation init` printed; without it, the site accepts the key of the "
+            "invitation, which may be forged, and later no other.",
         ),
     ] = "",
     share_rows: Annotated[
@@ -417,7 +418,8 @@ def join(
         print_note(f"sent in each round: {line}")
     key = folder / KEYS / f"{site.name}.pub"
     if not fingerprint:
-        print_note(f"note: compare {signer} with what the operator of the server tells you")
+        print_note(f"note: from now on the site accepts only the key {signer}; compare it with "
+                   "what the operator of the server tells you")  # fmt: skip
     print_line(f"send {key} to the operator of the server; its fingerprint is "
                f"{compute_fingerprint(key)}")  # fmt: skip
     print_line(f"then: fedkg site run {folder}")
@@ -496,7 +498,8 @@ def confirm(folder: SiteFolder) -> None:
 def doctor(folder: SiteFolder) -> None:
     """Check keys, invitation, connection, data and rules of a site, and time a round.
 
-    Exit code 0: nothing keeps the site from taking part; 1: something does.
+    Exit code 0: nothing keeps the site from taking part; 1: something does. A server that does not
+    run yet is a note: `fedkg site run` waits for it.
 
     \b
     Example:

@@ -47,7 +47,7 @@ from fedkg.cli import (
     verify_checksums,
     watch,
 )
-from fedkg.errors import FedkgError, Stopped
+from fedkg.errors import FedkgError, Stopped, describe_install
 from fedkg.limits import raise_limits
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -191,7 +191,7 @@ def _run(given: list[str]) -> None:
             raise
         _fail(
             f"this command needs the package `{package}`, which is not installed\n"
-            "  help: pip install 'fedkg[all]'",
+            f"  help: {describe_install('all')}",
             1,
         )
     except KeyboardInterrupt:

@@ -169,7 +169,9 @@ def join_sites(job: CausesJob, files: JobFiles, sites: AskedSites) -> JoinedSite
         ]
     step = find_step(clocks, contract, differences)
     steps = count_steps(place, start, stop, step)
-    answers = ask(step="join", units=units, start=start, seconds=step, steps=steps)
+    answers = ask(
+        step="join", identity=files.identity, units=units, start=start, seconds=step, steps=steps
+    )
     found = {
         name: read_answer(name, one, partial(_read_joined, name=name, steps=steps))
         for name, one in answers.items()

@@ -109,6 +109,8 @@ class Site:
         share_rows: whether the site may hand rows to the server, if the job asks for them.
         accept_rule_changes: whether new rules of the server need no confirmation.
         trust_code: whether the site may run Python code of the invitation.
+        signer: the fingerprint of the key that signed the invitation when the site joined; empty:
+            any key, for the sites of a simulation.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Site:
     share_rows: bool = False
     accept_rule_changes: bool = False
     trust_code: bool = False
+    signer: str = ""
 
 
 def create_federation(
@@ -269,7 +272,8 @@ def join_federation(
         sites_file: the sites file with the description of the site's table.
         folder: the folder to create; None: the name of the site.
         fingerprint: what the operator of the server says `federation init` printed; empty: the
-            invitation is only compared with its own key, which detects damage but no forgery.
+            invitation is only compared with its own key, which detects damage but no forgery. From
+            then on, the site accepts no other key.
         share_rows: see `Site`.
         accept_rule_changes: see `Site`.
         trust_code: see `Site`.
@@ -301,6 +305,7 @@ def join_federation(
             share_rows=share_rows,
             accept_rule_changes=accept_rule_changes,
             trust_code=trust_code,
+            signer=signer,
         )
         find_site(load_sites(sites_file), site.name)
         folder = folder or Path(site.name)
@@ -365,7 +370,7 @@ def verify_invitation(folder: Path, fingerprint: str = "", name: str = "") -> st
             f"{name or folder} is not signed by the key that you expect",
             expected=fingerprint,
             received=found,
-            help="do not join; ask the operator of the server for the right fingerprint, over "
+            help="do not use it; ask the operator of the server for the right fingerprint, over "
             "another channel, such as the telephone",
         )
     verify_folder(folder, [key], name=name)
@@ -436,6 +441,7 @@ def load_site(folder: Path) -> Site:
             share_rows=document.get("share_rows") is True,  # consent is never guessed
             accept_rule_changes=document.get("accept_rule_changes") is True,
             trust_code=document.get("trust_code") is True,
+            signer=str(document.get("signer", "")),
         )
     except KeyError as error:
         raise FederationError(

@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from fedkg.errors import FederationError
+from fedkg.exclusion_reasons import OTHER_FORMAT
 
 VERSION = 1
 """Version of the form that this code writes and reads."""
@@ -82,7 +83,7 @@ class Message:
             tensors = load(data)
             if header["version"] != VERSION:
                 raise FederationError(
-                    f"{sender} sent a message of another version",
+                    f"{sender} {OTHER_FORMAT}",
                     expected=f"format {VERSION}",
                     received=f"format {header['version']}",
                     help="install the same version of fedkg at the server and at all sites",

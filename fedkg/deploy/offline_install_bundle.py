@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from fedkg.errors import FedkgError, MissingExtra
+from fedkg.errors import FedkgError, MissingExtra, describe_install
 
 INSTALL = """# Install fedkg without a network
 
@@ -28,11 +28,9 @@ without a network:
 Then `fedkg site join INVITATION.zip --sites SITES.yaml` and `fedkg site run SITE`.
 """
 
-DOWNLOAD = """ On a machine of this kind with a network:
+DOWNLOAD = """ On a machine of this kind with a network, where CLONE is a clone of fedkg {version}:
 
-    pip wheel --no-deps -r requirements.txt "fedkg=={version}" -w wheels
-
-In a clone of the repository, replace `"fedkg=={version}"` by a dot.
+    pip wheel --no-deps -r requirements.txt CLONE -w wheels
 """
 
 WHEELS = "wheels"
@@ -157,7 +155,7 @@ def list_packages(name: str, extras: tuple[str, ...]) -> list[str]:
             raise FedkgError(
                 f"the installed {wanted[0]} {installed.version} does not define the optional "
                 f"dependencies `{min(unknown)}`",
-                help="install it again: in a clone, pip install -c constraints.txt -e '.[flower]'",
+                help=f"install it again: {describe_install('flower')}",
             )
         found[canonicalize_name(wanted[0])] = installed.version
         for text in installed.requires or ():

@@ -25,6 +25,7 @@ from fedkg.deploy.federation_folders import (
     load_site,
     read_json,
     unpack_invitation,
+    verify_invitation,
     write_json,
 )
 from fedkg.deploy.signing import verify_folder
@@ -72,6 +73,8 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
         unpacked = Path(scratch) / INVITATION
         named = "with the new rules of the server"
         unpack_invitation(BytesIO(archive), unpacked, f"the file {named}")
+        if site.signer:  # the key beside the first invitation could have been replaced
+            verify_invitation(folder / INVITATION, site.signer)
         verify_folder(unpacked, [folder / INVITATION / SIGNER], name=f"the invitation {named}")
         new, first = JobFiles.read(unpacked), JobFiles.read(folder / INVITATION)
         name = read_json(unpacked / SITE, "the server").get("name")

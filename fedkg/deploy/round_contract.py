@@ -34,6 +34,9 @@ MOST_BACKOFF = 60.0
 START_POLL = 0.2
 """Seconds between two looks at which sites are present, before a run starts."""
 
+NO_START_REPLY = "no reply within `federation.start_seconds`"
+"""Why there is no answer about the data of a site."""
+
 IDLE = 0.02
 """Longest pause in seconds before the contract asks a transport again that did not wait."""
 
@@ -79,8 +82,8 @@ class ContractTransport:
         in_round = next(iter(requests.values())).kind in ROUND_KINDS
         wanted = min(self.participants, len(requests)) if in_round else len(requests)
         needed = self.contract.needed(wanted) if in_round else wanted
-        deadline = min(seconds, self.contract.deadline)
-        collection = _Collection(self.contract, requests, needed, deadline)
+        limit = self.contract.longest_wait(next(iter(requests.values())).kind)
+        collection = _Collection(self.contract, requests, needed, min(seconds, limit))
         collection.run(self.transport)
         answered, replies = collection.answers, collection.answers | collection.failures
         if in_round and len(answered) < needed:
@@ -156,10 +159,11 @@ class _Collection:
                 time.sleep(min(IDLE, max(0.0, wake - time.monotonic())))
         for site, request in self.waiting.items():
             times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
-            end = f"asked {times} in {self.seconds:g} s"
+            end = f"asked {times} in {round(self.seconds, 2):g} s"
             if len(self.answers) >= self.needed:
                 end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
-            error = f"{NO_REPLY} ({end})"
+            no_reply = NO_START_REPLY if request.message.kind == "describe" else NO_REPLY
+            error = f"{no_reply} ({end})"
             self.failures[site] = request.failure or Reply(site=site, message=None, error=error)
 
     def _take_due(self) -> dict[str, Message]:
@@ -168,7 +172,7 @@ class _Collection:
         due = {site: one for site, one in self.waiting.items() if one.due <= now}
         for request in due.values():
             request.tries += 1
-            self._schedule(request, now + PATIENCE * self.seconds)
+            self._schedule(request, now + PATIENCE * min(self.seconds, self.contract.deadline))
         return {site: request.message for site, request in due.items()}
 
     def _next_event(self) -> float:

@@ -27,6 +27,7 @@ import base64
 import hashlib
 import json
 import secrets
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -46,6 +47,10 @@ SECURE = "secure"
 
 KEYS, SHARES, UPDATE, REVEAL = STAGES = ("keys", "shares", "update", "reveal")
 """The exchanges, in their order."""
+
+LONGEST_SHARES = {KEYS: 0.2, SHARES: 0.2, UPDATE: 0.9, REVEAL: 1.0}
+"""The share of the round's remaining time that each exchange may take: a silent site must leave
+time for the exchanges that follow. Sites train in one exchange; the others take milliseconds."""
 
 MASKED = "masked"
 """The tensor of a masked update, int32 [P + 1]; its last number counts clipped numbers."""
@@ -131,7 +136,7 @@ def aggregate_securely(
         like: tensors with the names and shapes of an update.
         limit: the largest size of a number in an update; larger ones are clipped.
         threshold: the sites that must remain to the end.
-        seconds: how long each of the four exchanges may take.
+        seconds: how long the four exchanges may take together; see `LONGEST_SHARES`.
 
     Raises:
         JobError: the threshold does not fit the number of sites.
@@ -139,7 +144,8 @@ def aggregate_securely(
     """
     check_threshold(threshold, len(requests))
     first = next(iter(requests.values()))
-    server = _Server(transport=transport, kind=first.kind, number=first.round, seconds=seconds)
+    end = time.monotonic() + seconds
+    server = _Server(transport=transport, kind=first.kind, number=first.round, end=end)
     size = sum(value.numel() for value in like.values()) + 1
 
     keys = server.ask(KEYS, {site: {} for site in requests}, _read_keys)
@@ -364,7 +370,7 @@ class _Server:
     transport: Transport
     kind: str
     number: int
-    seconds: float
+    end: float
     session: str = field(default_factory=lambda: secrets.token_hex(16))
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -386,7 +392,8 @@ class _Server:
             for site, own in fields.items()
         }
         found: dict[str, Answer] = {}
-        for reply in self.transport.exchange(requests, seconds=self.seconds):
+        seconds = max(0.0, self.end - time.monotonic()) * LONGEST_SHARES[stage]
+        for reply in self.transport.exchange(requests, seconds=seconds):
             if reply.site not in requests:
                 continue
             if reply.message is None:
@@ -399,7 +406,7 @@ class _Server:
                 except UNREADABLE as error:
                     self.failed[reply.site] = f"unusable answer: {type(error).__name__}: {error}"
         for site in requests.keys() - found.keys():
-            self.failed.setdefault(site, f"no answer within {self.seconds:g} s")
+            self.failed.setdefault(site, f"no answer within {seconds:.3g} s")
         return dict(sorted(found.items()))
 
     def give_up(self, stage: str, found: Collection[str], threshold: int) -> SecureSum:

@@ -5,6 +5,7 @@ Letters: K sites.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -403,7 +404,6 @@ class AskedSites:
 
     def _exchange(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
         """The reply of every site."""
-        seconds = self.contract.deadline
         transport = ContractTransport(
             transport=self.transport,
             contract=self.contract,
@@ -415,7 +415,8 @@ class AskedSites:
             name: replace(request, fields={**about, **request.fields})
             for name, request in requests.items()
         }
-        return {reply.site: reply for reply in transport.exchange(requests, seconds=seconds)}
+        replies = transport.exchange(requests, seconds=math.inf)  # the contract limits it
+        return {reply.site: reply for reply in replies}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -482,7 +483,12 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     samples = _server_samples(job, files.pack, replies, summary, own)
     known, tensors = summary_parts(summary)
     training = {name: one.rows[TRAIN] for name, one in summaries.items()}
-    asked: dict[str, Any] = {"sites": settings, "summary": known, "training": training}
+    asked: dict[str, Any] = {
+        "identity": identity,  # of the version that a site process must have when it starts again
+        "sites": settings,
+        "summary": known,
+        "training": training,
+    }
     if own is not None and sites_score(plan_trials(job)):
         asked["probe"], rows = server_rows_of_table(own)
         tensors |= rows

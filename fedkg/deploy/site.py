@@ -37,7 +37,7 @@ from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.stated_messages import read_messages
 from fedkg.deploy.transport import SiteHandler
 from fedkg.errors import FederationError
-from fedkg.exclusion_reasons import UNCONFIRMED
+from fedkg.exclusion_reasons import OTHER_VERSION, UNCONFIRMED
 from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.jobs.experiment.experiment import Experiment, frames_by_site, target_of
 from fedkg.jobs.experiment.job_tables import (
@@ -346,7 +346,8 @@ class SiteAnswers:
         """The server's last preparation, for a site process that is new.
 
         Raises:
-            FederationError: there is none, or a table has changed since.
+            FederationError: there is none, a table has changed since, or this process has another
+                version of fedkg: its updates could differ from those of the others.
         """
         path = self.folder / STATE / PREPARATION
         if not path.exists():
@@ -355,9 +356,12 @@ class SiteAnswers:
                 help="start the server again: it joins all sites before it trains",
             )
         self.require_same_tables()
-        return read_message_file(
+        request = read_message_file(
             path, help="start the server again: it prepares all sites before it trains"
         )
+        own = {"fedkg": self.files.identity["fedkg"]}
+        require_equal(self.folder, self.name, own, request.fields.get("identity", {}))
+        return request
 
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file of the site's state as a whole."""
@@ -578,12 +582,12 @@ def _format_settings(settings: Mapping[str, Any]) -> str:
 
 
 IDENTITY = {
-    "fedkg": "version of fedkg",
-    "pack": "rules (SHA-256 of the pack)",
-    "job": "job (SHA-256 of its fields)",
-    "code": "Python files of the job (SHA-256)",
+    "fedkg": OTHER_VERSION,
+    "pack": "differ in their rules (SHA-256 of the pack)",
+    "job": "differ in their job (SHA-256 of its fields)",
+    "code": "differ in their Python files of the job (SHA-256)",
 }
-"""What server and sites must have in common, in words."""
+"""What server and sites must have in common: how an error says that they do not."""
 
 
 def require_equal(
@@ -593,7 +597,7 @@ def require_equal(
     for what, value in own.items():
         if theirs.get(what) != value:
             raise FederationError(
-                f"site {site} and the server differ in their {IDENTITY.get(what, what)}",
+                f"site {site} and the server {IDENTITY[what]}",
                 expected=str(theirs.get(what, "nothing")),
                 received=value,
                 help="install the same version of fedkg"

@@ -27,10 +27,10 @@ def examine_site(folder: Path) -> list[Finding]:
 
     Raises UsageError, FederationError: the folder is not that of a site.
     """
-    load_site(folder)
+    site = load_site(folder)
     found = [Finding(what="keys", text=text, ok=False) for text in private_key_problems(folder)]
     try:
-        verify_invitation(folder / INVITATION)
+        verify_invitation(folder / INVITATION, site.signer)
     except FedkgError as error:
         return [*found, Finding(what="invitation", text=str(error), ok=False)]
     return [*found, _check_connection(folder), *check_site(folder)]
@@ -52,6 +52,10 @@ def _check_connection(folder: Path) -> Finding:
         advice = "ask its operator for a new invitation"
         text = f"{text}: {error.verify_message}"
         return Finding(what="connection", text=text, ok=False, help=advice)
+    except ConnectionRefusedError:
+        text = f"no server runs at {address} yet"
+        advice = "`fedkg site run` waits for it; if it should run, ask its operator"
+        return Finding(what="connection", text=text, ok=None, help=advice)
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that is not a host name
         text = (
             f"no connection to the server at {address}: {getattr(error, 'strerror', '') or error}"

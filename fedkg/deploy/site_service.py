@@ -48,12 +48,12 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
 
     Raises:
         UsageError, FederationError: the folder is not that of a site, the site has left, or its
-            invitation was changed.
+            invitation was changed or signed by another key than when the site joined.
         KeyboardInterrupt: the process was stopped; no child is left.
     """
     site = load_site(folder)
     _require_member(folder, site.name)
-    verify_invitation(folder / INVITATION)
+    verify_invitation(folder / INVITATION, site.signer)
     from fedkg.deploy.flower.supernode import CONNECTED, create_node, explain_end, has_answered
     from fedkg.deploy.site import open_site
 

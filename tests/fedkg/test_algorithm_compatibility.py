@@ -157,6 +157,7 @@ def test_fedavg_contradicts_nothing() -> None:
         ({"late_updates": True, "privacy_unit": "example"}, "privacy accountant counts"),
         ({"late_updates": True, "protected_updates": True}, "privacy accountant counts"),
         ({"late_updates": True, "aggregate": "krum"}, "only the weighted mean"),
+        ({"late_updates": True, "secure_aggregation": True}, "the updates of one round"),
         (
             {"spare_clients": True, "full_participation": False, "privacy_unit": "client"},
             "chance alone",

@@ -148,7 +148,7 @@ def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
         raise JobError(
             f"cannot run the program {program} of the traffic simulator",
             received=error.strerror or str(error),
-            help='install the simulator again: pip install --force-reinstall "fedkg[sumo]"',
+            help="install the simulator again: pip install --force-reinstall eclipse-sumo",
         ) from error
     if done.returncode:
         raise JobError(

@@ -37,7 +37,7 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
 
     A folder contains ``city.toml`` with fields of `City` (an empty file means a city of 4 x 4
     junctions and one day). The first read simulates it with `seed`, which needs the simulator
-    (``pip install 'fedkg[sumo]'``) and some seconds to minutes. The table is stored in the folder,
+    (``pip install eclipse-sumo``) and some seconds to minutes. The table is stored in the folder,
     and later reads use it without the simulator. A table has the columns ``time_s``, ``segment``
     and `QUANTITIES`; `path` may also name a table from another source. Clients are segments. `size`
     limits the intervals of each segment.

@@ -69,7 +69,7 @@ def create_simulation(job: Path, folder: Path) -> Federation:
         raise JobError(
             f"{job}: `training.secure_aggregation` cannot be simulated",
             help="its keys stay in the process of a site, and the nodes of a simulation share "
-            "processes: use `fedkg run`, or real sites",
+            "processes: leave out `secure_aggregation`, or use real sites (without --simulation)",
         )
     if imported := list_imports(found):
         raise JobError(

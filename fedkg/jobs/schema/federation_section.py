@@ -76,8 +76,9 @@ class RoundContract(Section):
     start_seconds: Positive = Field(
         default=3600.0,
         description=(
-            "Longest time in seconds that the server waits for all sites to connect before it "
-            "trains, with `flwr run` and in Python; `fedkg server run` has `--wait`."
+            "Longest time in seconds that the server waits for each answer of the sites about "
+            "their data; with `flwr run` and in Python also for all sites to connect (`fedkg "
+            "server run` has `--wait`)."
         ),
     )
     lost_after: Count = Field(
@@ -91,6 +92,10 @@ class RoundContract(Section):
         if isinstance(self.quorum, int):
             return min(self.quorum, max(1, sites))
         return max(1, math.ceil(self.quorum * sites - 1e-9))
+
+    def longest_wait(self, kind: str) -> float:
+        """How long the server waits for answers to requests of a kind, in seconds."""
+        return self.start_seconds if kind == "describe" else self.deadline
 
     def staleness_factor(self, rounds: int) -> float:
         """The factor on the weight of an answer that is `rounds` late: (1 + tau)^-a, the polynomial

@@ -6,6 +6,7 @@ import json
 import resource
 import shutil
 import signal
+import socket
 import ssl
 import stat
 import subprocess
@@ -26,7 +27,9 @@ from fedkg.deploy import server_service
 from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
+    SIGNER,
     admit_site,
+    compute_fingerprint,
     create_federation,
     dismiss_site,
     join_federation,
@@ -176,6 +179,26 @@ def test_forged_invitation_is_noticed_by_its_fingerprint(own, tmp_path, capsys):
     assert not (own / "new").exists()
 
 
+def test_a_site_accepts_only_the_key_with_which_it_joined(own, tmp_path, capsys):
+    """Another federation of the same name takes the place of the invitation and of its key."""
+    other = create_folders(tmp_path)
+    site = own / "new"
+    invitation = own / "plants" / "invitations" / "graz.zip"
+    joined = call(capsys, "site", "join", invitation, "--sites", own / "sites.yaml", "-o", site)
+    signer = compute_fingerprint(own / "plants" / KEYS / SIGNER)
+    assert f"from now on the site accepts only the key {signer}" in joined.err
+    assert load_site(site).signer == signer
+    shutil.rmtree(site / INVITATION)
+    shutil.copytree(other.parent / "graz" / INVITATION, site / INVITATION)
+
+    found = call(capsys, "site", "run", site), call(capsys, "site", "doctor", site)
+
+    assert [one.code for one in found] == [1, 1]
+    assert "is not signed by the key that you expect" in found[0].err
+    assert f"expected: {signer}" in found[0].err
+    assert "is not signed by the key that you expect" in found[1].out
+
+
 def test_site_that_the_sites_file_does_not_describe(own):
     (own / "sites.yaml").write_text("sites: {linz: {url: linz.csv}}\n")
 
@@ -263,7 +286,7 @@ def test_commands_from_invitation_to_departure(own, capsys):
 
     assert [one.code for one in (admitted, paused, resumed, status, left)] == [0] * 5
     assert "not admitted yet: linz, wien" in admitted.out
-    assert (doctor.code, "no connection to the server" in doctor.out) == (1, True)
+    assert (doctor.code, "no server runs at" in doctor.out) == (1, True)  # its table is too short
     assert status.json["server"]["sites"]["graz"]["answers"] == 0
     assert status.json["run"] is None
     assert "the server does not know that the site left" in left.err
@@ -271,6 +294,14 @@ def test_commands_from_invitation_to_departure(own, capsys):
     assert call(capsys, "site", "run", site).code == 2
     assert call(capsys, "server", "run", own / "linz").code == 2
     assert call(capsys, "site", "pause", server).code == 2
+
+
+def test_an_invitation_says_how_to_install_from_a_clone(own, capsys):
+    """fedkg is not on the package index."""
+    done = call(capsys, "federation", "invite", own / "plants", "graz")
+
+    assert done.code == 0
+    assert 'in a clone of fedkg, pip install -c constraints.txt -e ".[flower]"' in done.out
 
 
 def test_doctor_names_readable_keys_and_changed_invitations(own, capsys):
@@ -282,6 +313,32 @@ def test_doctor_names_readable_keys_and_changed_invitations(own, capsys):
     assert done.code == 1
     assert "chmod 600" in done.out
     assert "job.yaml has changed" in done.out
+
+
+def test_doctor_has_no_problem_with_a_server_that_does_not_run_yet(own, capsys):
+    rows = "".join(f"{40 + row % 30},{100 + row},{row % 2}\n" for row in range(150))
+    (own / "graz.csv").write_text(f"Torque [Nm],Tool wear [min],Machine failure\n{rows}")
+    site = {"name": "graz", "sites_file": str(own / "sites.yaml"), "share_rows": True}
+    (own / "graz" / "site.json").write_text(json.dumps(site))
+
+    done = call(capsys, "site", "doctor", own / "graz")
+
+    assert "note     connection: no server runs at 127.0.0.1:" in done.out
+    assert "`fedkg site run` waits for it" in done.out
+    assert (done.code, "problem" in done.out) == (0, False)
+
+
+def test_doctor_names_an_address_that_does_not_exist(own, capsys, monkeypatch):
+    """Nobody has to wait for a server at such an address."""
+
+    def fail(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    done = call(capsys, "site", "doctor", own / "graz")
+
+    assert done.code == 1
+    assert "problem  connection: no connection to the server" in done.out
 
 
 def test_status_survives_a_lost_server(own, capsys):
@@ -305,7 +362,9 @@ def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
     bundle.write_bundle(tmp_path / "offline.zip")
     with zipfile.ZipFile(tmp_path / "offline.zip") as archive:
         assert archive.read("requirements.txt") == b"flwr==1.41.0\n"
-        assert b"--no-index" in archive.read("INSTALL.md")
+        text = archive.read("INSTALL.md").decode()
+    assert "--no-index" in text
+    assert "fedkg==" not in text  # fedkg is not on the package index
 
 
 def write_wheel(folder: Path, name: str, version: str) -> None:

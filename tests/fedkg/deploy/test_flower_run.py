@@ -69,8 +69,9 @@ def test_a_simulation_has_all_sites_of_the_job_and_no_keys(tmp_path, capsys):
     ],
 )
 def test_jobs_that_cannot_be_simulated(tmp_path, sections, error):
-    with pytest.raises(JobError, match=error):
+    with pytest.raises(JobError, match=error) as caught:
         create_simulation(write_job(tmp_path, **sections), tmp_path / "plants")
+    assert "fedkg run" not in str(caught.value)  # it cannot run these jobs either
     assert not (tmp_path / "plants").exists()
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ import yaml
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
+import fedkg.deploy.federation_job_and_pack
+import fedkg.deploy.round_contract
 import fedkg.jobs.experiment.sample_preparation
 import fedkg.jobs.source_tables
 import fedkg.jobs.table_rule_evaluation
@@ -30,6 +34,7 @@ from fedkg.deploy.site import open_site
 from fedkg.deploy.site_check import check_site, list_site_disclosures
 from fedkg.deploy.transport import LoopbackTransport, Reply, SiteHandler
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.exclusion_reasons import OTHER_VERSION, explain_exclusion
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
@@ -862,6 +867,109 @@ def test_wrong_columns_name_the_site_the_file_and_the_column(tmp_path, milling_p
     assert "linz.csv" in str(caught.value)
     assert "Tool wear [min]" in str(caught.value)
     assert not (tmp_path / "federation" / "run").exists()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowDescriptions:
+    """Sites that need some seconds of a simulated clock for each answer about their data."""
+
+    inner: LoopbackTransport
+    seconds: float
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    open: dict[str, tuple[float, Message]] = field(default_factory=dict)
+
+    def monotonic(self) -> float:
+        return self.clock[0]
+
+    def sleep(self, seconds: float) -> None:
+        self.clock[0] += max(seconds, 1e-3)
+
+    def present(self) -> tuple[str, ...]:
+        return self.inner.present()
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        end = self.clock[0] + seconds
+        for site, one in requests.items():
+            due = self.clock[0] + (self.seconds if one.kind == "describe" else 0)
+            self.open.setdefault(site, (due, one))
+        for site, (due, one) in sorted(self.open.items()):
+            self.clock[0] = max(self.clock[0], min(due, end))
+            if due <= end:
+                del self.open[site]
+                yield from self.inner.exchange({site: one}, seconds=60)
+
+
+@pytest.mark.parametrize("limit", [pytest.param(60.0, marks=pytest.mark.slow), 1.5])
+def test_start_seconds_limits_the_descriptions_and_the_deadline_does_not(
+    tmp_path, milling_pack, monkeypatch, limit
+):
+    contract = {"deadline": 1.0, "start_seconds": limit}
+    job = {**changed(training={"rounds": 1}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    transport = SlowDescriptions(inner=inner, seconds=2.0)
+    monkeypatch.setattr(fedkg.deploy.round_contract, "time", transport)
+    if limit > transport.seconds:
+        run_server(tmp_path / "federation", transport, report=False)
+        assert len(RunFolder(tmp_path / "federation" / "run").rows("rounds.csv")) == 1
+        return
+    with pytest.raises(FederationError, match=r"no reply within `federation\.start_seconds`"):
+        run_server(tmp_path / "federation", transport, report=False)
+    assert limit <= transport.clock[0] < transport.seconds
+
+
+def open_with_version(folder: Path, version: str) -> SiteHandler:
+    """A site process with another version of fedkg than the server."""
+    site = open_site(folder)
+
+    def handle(request: bytes) -> bytes:
+        with pytest.MonkeyPatch.context() as patched:
+            other = SimpleNamespace(version=lambda name: version)
+            patched.setattr(fedkg.deploy.federation_job_and_pack, "metadata", other)
+            return site(request)
+
+    return handle
+
+
+def test_a_server_does_not_start_with_a_site_of_another_version(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    sites = dict(write_federation(tmp_path, JOB, milling_pack).sites)
+    sites["linz"] = open_with_version(tmp_path / "linz", "9.9")
+    text = "site linz and the server differ in their version of fedkg"
+    with pytest.raises(FederationError, match=text) as caught:
+        run_server(tmp_path / "federation", LoopbackTransport(sites=sites), report=False)
+    assert "received: 9.9" in str(caught.value)
+    assert "install the same version of fedkg" in str(caught.value)
+    assert explain_exclusion(str(caught.value)) == explain_exclusion(OTHER_VERSION)
+
+
+@pytest.mark.slow
+def test_a_site_that_returns_with_another_version_is_excluded(tmp_path, milling_pack):
+    contract = {"quorum": 2, "retries": 0, "grace": 60}
+    job = {**changed(training={"rounds": 4}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    sites = dict(write_federation(tmp_path, job, milling_pack).sites)
+
+    def replace_process(event: Event) -> None:
+        version = {1: "9.9", 3: metadata.version("fedkg")}.get(event.round or 0)
+        if event.kind == "round" and version is not None:
+            sites["linz"] = open_with_version(tmp_path / "linz", version)
+
+    folder = run_server(
+        tmp_path / "federation",
+        LoopbackTransport(sites=sites),
+        report=False,
+        on_event=replace_process,
+    ).folder
+    rows = RunFolder(folder).rows("exclusions.csv")
+    assert [(one["round"], one["client"], one["since"]) for one in rows] == [
+        ("2", "linz", "2"),
+        ("3", "linz", "2"),
+    ]
+    for row in rows:
+        assert row["decided_by"] == "site process"
+        assert "differ in their version of fedkg" in row["reason"]
+        assert "install the server's version of fedkg at the site" in row["help"]
 
 
 def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):

@@ -9,6 +9,7 @@ from safetensors.torch import save
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import LoopbackTransport
 from fedkg.errors import FederationError, JobError
+from fedkg.exclusion_reasons import explain_exclusion
 
 
 def test_message_keeps_fields_tensors_and_their_order():
@@ -57,3 +58,10 @@ def test_impossible_rounds_name_the_sender(number):
     data = save({}, {"message": header})
     with pytest.raises(FederationError, match="site a sent something that is not a message"):
         Message.from_bytes(data, sender="site a")
+
+
+def test_a_message_of_another_version_explains_the_exclusion():
+    header = '{"version": 2, "kind": "train", "round": 1, "fields": {}, "names": []}'
+    with pytest.raises(FederationError, match="site a sent a message of another version") as caught:
+        Message.from_bytes(save({}, {"message": header}), sender="site a")
+    assert "install the server's version of fedkg" in explain_exclusion(str(caught.value)).help

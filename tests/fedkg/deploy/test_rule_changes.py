@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +18,7 @@ from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 from fedkg.deploy.federation_folders import (
     INVITATION,
     PACK,
+    SIGNER,
     create_federation,
     join_federation,
     write_invitation,
@@ -294,6 +296,14 @@ def test_a_site_rejects_rules_that_its_server_did_not_sign(tmp_path):
     with pytest.raises(FederationError, match="another site") as caught:
         receive_rules(site, for_linz, change.pack, used)
     assert caught.value.received == "an invitation with another site's name"
+    keys = federation.server / "keys"
+    shutil.copy(keys / "other.pub", keys / SIGNER)  # the forger also replaces the first invitation
+    shutil.unpack_archive(write_invitation(federation.server, "graz"), site / INVITATION)
+    forged = write_invitation(
+        federation.server, "graz", pack=tmp_path / "new.fkgpack", target=tmp_path / "forged.zip"
+    )
+    with pytest.raises(FederationError, match="not signed by the key that you expect"):
+        receive_rules(site, forged.read_bytes(), change.pack, used)
     assert list((site / "rules").iterdir()) == []
 
 

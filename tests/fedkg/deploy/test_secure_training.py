@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
+from fedkg import exclusion_reasons
+from fedkg.deploy import round_contract, secure_aggregation
 from fedkg.deploy.disclosures import list_disclosures
 from fedkg.deploy.message import Message
 from fedkg.deploy.remote_sites import RemoteSites
-from fedkg.deploy.secure_aggregation import MASKED, SECURE
+from fedkg.deploy.secure_aggregation import KEYS, MASKED, REVEAL, SECURE, SHARES, STAGES, UPDATE
 from fedkg.deploy.site_training import SiteTraining
-from fedkg.deploy.transport import LoopbackTransport
+from fedkg.deploy.transport import LoopbackTransport, Reply
 from fedkg.errors import FederationError, JobError, TooFewClients
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
 from fedkg.federated.algorithms import ALGORITHMS
@@ -111,6 +113,79 @@ def test_a_lost_site_is_left_out_with_the_reason(tmp_path):
     assert rounds[1][1].alpha == pytest.approx((50 / 82, 0.0, 12 / 82, 20 / 82))
 
 
+@dataclass
+class Silent:
+    """Sites in this process, of which `site` does not answer from a stage on. Time passes only
+    while the server waits: for that site, or `delays` seconds for the others at a stage."""
+
+    sites: dict[str, SiteTraining]
+    site: str
+    stage: str
+    delays: dict[str, float] = field(default_factory=dict)
+    now: float = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += max(seconds, 1e-9)
+
+    def present(self):
+        return tuple(SIZES)
+
+    def exchange(self, requests, *, seconds):
+        begun, end, waits = self.now, self.now + seconds, not requests
+        for name, request in requests.items():
+            stage = request.fields[SECURE]
+            is_silent = name == self.site and STAGES.index(stage) >= STAGES.index(self.stage)
+            at = begun + self.delays.get(stage, 0.0)
+            if is_silent or at > end:
+                waits = True
+            else:
+                self.now = at
+                yield Reply(site=name, message=self.sites[name].train(request))
+        self.now = end if waits else self.now
+
+
+def train_a_round(folder, monkeypatch, stage, delays):
+    """The record of a round with a deadline of 10 s, without linz from a stage on, and its time."""
+    federation = Federation(folder, settings=replace(SETTINGS, rounds=1))
+    transport = Silent({name: federation.site(name) for name in SIZES}, "linz", stage, delays)
+    for module in (round_contract, secure_aggregation):
+        monkeypatch.setattr(module, "time", transport)
+    contract = round_contract.RoundContract(quorum=3, deadline=10, grace=60, retries=0)
+    sites, algorithm, settings = round_contract.apply_contract(
+        contract, transport, tuple(SIZES), fedavg(), federation.settings
+    )
+    whole = problem()
+    here = replace(whole, clients=whole.clients.only(None))
+    [(_, record)] = train(here, algorithm, settings, sites=sites)
+    return record, transport.now
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_round_succeeds_in_time_whenever_a_site_falls_silent(tmp_path, monkeypatch, stage):
+    """The quorum answers at once, and the grace would last longer than the round."""
+    record, seconds = train_a_round(tmp_path, monkeypatch, stage, {})
+
+    assert 0 < seconds <= 10 + 1e-6
+    missing = {} if stage == REVEAL else {"linz"}
+    assert set(record.excluded) == set(missing)
+    assert all(exclusion_reasons.NO_REPLY in why for why in record.excluded.values())
+    weights = [0 if name in missing else size for name, size in SIZES.items()]
+    assert record.alpha == pytest.approx([weight / sum(weights) for weight in weights])
+
+
+def test_slow_exchanges_do_not_prolong_a_round(tmp_path, monkeypatch):
+    delays = {KEYS: 1.5, SHARES: 1.5, UPDATE: 6.0, REVEAL: 4.0}
+
+    record, seconds = train_a_round(tmp_path, monkeypatch, REVEAL, delays)
+
+    assert seconds == pytest.approx(10)
+    assert set(record.excluded) == set(SIZES)
+    assert any("is skipped" in note for note in record.notes)
+
+
 def test_too_few_sites_end_the_round_with_the_reason(tmp_path):
     with pytest.raises(TooFewClients) as error:
         Federation(tmp_path, lost={"linz": 1, "ohio": 1}).train()
@@ -155,6 +230,15 @@ def test_algorithms_that_need_single_updates_are_refused(name, tmp_path):
         or "update alone" in str(error.value)
         or "cluster" in str(error.value)
     )
+
+
+def test_late_updates_are_refused():
+    contract = round_contract.RoundContract(late="weight")
+    with pytest.raises(JobError, match="the server cannot use a late one") as error:
+        round_contract.apply_contract(
+            contract, LoopbackTransport(sites={}), tuple(SIZES), fedavg(), SETTINGS
+        )
+    assert "`federation.late: drop`" in str(error.value)
 
 
 def test_noise_of_sites_and_masks_go_together(tmp_path):

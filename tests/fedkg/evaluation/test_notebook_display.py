@@ -152,5 +152,5 @@ def test_without_the_library_the_install_command_is_shown(
     found: Evaluation, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtra, match=r'pip install "fedkg\[frames\]"'):
+    with pytest.raises(MissingExtra, match=r'constraints\.txt -e "\.\[frames\]"'):
         getattr(found, f"to_{library}")()
