@@ -399,8 +399,10 @@ def messages_page() -> str:
         "site sends them only if its operator agreed (`fedkg site join --share-rows`). Without",
         "consent it still sends the first and last time, and for causal discovery the states that",
         "its filter estimates at each step. On the site's machine,",
+        "`fedkg site doctor FOLDER` summarises what leaves the site and who can read it, and",
         '`fedkg.deploy.site_check.list_site_disclosures(Path("FOLDER"))` lists everything with its',
-        "size, and the tensors of each round of training; FOLDER is what `fedkg site join` made.\n",
+        "size, and the tensors of each round of training; FOLDER is what `fedkg site join` made.",
+        "The report of a run has these tensors in its section `What leaves a site`.\n",
         "| name | when | meaning |",
         "|---|---|---|",
     ]
