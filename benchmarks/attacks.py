@@ -1,7 +1,7 @@
 """F1 and violation rate of every aggregation rule under every attack.
 
     python benchmarks/attacks.py [--seeds 3] [--shares 0.1 0.2 0.3 0.4] [--attacks ...] [--quick]
-                                 [--tables weights f1 forecasts]
+                                 [--tables weights f1 scores forecasts]
 
 Twenty sites with the machines of the milling example and AI4I data of its generator (10,000 rows,
 Dirichlet split with alpha 1, an MLP with 16 hidden units, 10 rounds of two epochs, all sites in
@@ -15,7 +15,9 @@ and FLTrust (fl), `x-` leaves out outlying answers; `-r` is relative to the curr
 `constant_model` sends the same as `rule_satisfying_model`, and only the latter is measured.
 
 The table `weights` shows what weight two constant models of twenty sites get under SCFA, by
-setting. The table `forecasts` is about generated traffic at ten stations with the same number of
+setting. The table `scores` is that of F1 under `scoring.at: sites`, with the attack
+`inflated_score`: the other tables score at the server, where no site states a score. The table
+`forecasts` is about generated traffic at ten stations with the same number of
 windows, with and without the exclusion of outlying properties.
 
 Cells are hundredths: the mean over seeds, and after the sign the half width of its 95 % interval by
@@ -34,7 +36,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reporting.rows import Row, compare
 from scipy import stats
@@ -71,9 +73,14 @@ RULES: dict[str, dict[str, Any]] = {
     "r-fl": {"weighting": "scfa", "aggregate": "fltrust"},
     "r-fl-r": {"weighting": "scfa", "aggregate": "fltrust", "scoring": {"relative": True}},
 }
-ALL_ATTACKS = [kind for kind in ATTACKS if kind != "constant_model"]
+ALL_ATTACKS = [
+    kind for kind, what in ATTACKS.items() if kind != "constant_model" and what != "score"
+]
 BLOCKS = (tuple(RULES)[:8], tuple(RULES)[8:])
 """Columns that are printed side by side."""
+
+SCORED_RULES = tuple(RULES)[8:]
+"""Columns of the table `scores`: the rules that weight sites by their scores."""
 
 QUICK_RULES = ("mean", "mkrum", "fltrust", "x-scfa", "scfa", "r-mk-r", "r-fl-r")
 FORECAST_RULES = """
@@ -88,8 +95,10 @@ Cell = tuple[list[float], list[float]]
 """F1 (or the mean squared error) and violation rate of each seed."""
 
 
-def milling(rules: Sequence[str], seeds: int, rounds: int) -> dict[str, Any]:
-    """The job of the first table, without an attack."""
+def milling(
+    rules: Sequence[str], seeds: int, rounds: int, at: Literal["server", "sites"] = "server"
+) -> dict[str, Any]:
+    """The job of the first table, without an attack; `at` is the place that scores."""
     sites = {
         f"site {i}": {"machines": [f"M{machine:02}" for machine in range(i, 31, 20)]}
         for i in range(1, 21)
@@ -111,6 +120,7 @@ def milling(rules: Sequence[str], seeds: int, rounds: int) -> dict[str, Any]:
             "checkpoint_every": 1000,
         },
         "evaluation": {"every": 1000, "local_baseline": False},
+        "scoring": {"at": at},
         "algorithms": {name: RULES[name] for name in rules},
         "compare": {"algorithm": list(rules)},
         "seeds": seeds,
@@ -244,6 +254,15 @@ def show_weights(seeds: int) -> None:
         print(f"{name:32s}{rounds}  {show(six):>6s} {show(f1):>6s} {show(honest):>6s}")
 
 
+def show_scores(seeds: int, rounds: int, shares: Sequence[float]) -> None:
+    """Print F1 if sites score their own models, and attackers claim to satisfy all rules."""
+    prepared = Milling(milling(SCORED_RULES, seeds, rounds, at="sites"))
+    cells = {("none", 0.0): prepared.measure("none", 0.0)}
+    for share in shares:
+        cells["inflated_score", share] = prepared.measure("inflated_score", share)
+    table("F1, scores of sites", cells, 0)
+
+
 def show_forecasts(seeds: int, rounds: int) -> None:
     """Print the squared errors of forecasts with and without the exclusion of properties."""
     print(f"\n{'forecasts: MSE':26s}    mean excluded")
@@ -288,11 +307,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.2, 0.3, 0.4])
-    parser.add_argument("--attacks", nargs="+", default=ALL_ATTACKS, choices=list(ATTACKS))
+    parser.add_argument(
+        "--attacks", nargs="+", default=ALL_ATTACKS, choices=[*ALL_ATTACKS, "constant_model"]
+    )
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=list(RULES))
     parser.add_argument("--quick", action="store_true", help="few rules, attacks and seeds")
     parser.add_argument(
-        "--tables", nargs="+", default=["weights", "f1"], choices=["weights", "f1", "forecasts"]
+        "--tables",
+        nargs="+",
+        default=["weights", "f1"],
+        choices=["weights", "f1", "scores", "forecasts"],
     )
     options = parser.parse_args()
     if options.quick:
@@ -302,6 +326,8 @@ def main() -> None:
         show_forecasts(options.seeds, options.rounds)
     if "weights" in options.tables:
         show_weights(options.seeds)
+    if "scores" in options.tables:
+        show_scores(options.seeds, options.rounds, options.shares)
     cells = {}
     if "f1" in options.tables:
         prepared = Milling(milling(options.rules, options.seeds, options.rounds))

@@ -92,6 +92,7 @@ class AlgorithmChoices:
         score_factors: whether weights by the rules are such factors.
         attack: what simulated attackers change: nothing, their labels, the update that they send,
             the model that it leads to, or the score that they tell.
+        scores_at_sites: whether clients score their own models.
         attackers_are_majority: whether more than half of all clients attack.
         partial_rounds: whether a round may end without some of its participants.
         late_updates: whether updates count in a later round than the one that they were made for.
@@ -131,6 +132,7 @@ class AlgorithmChoices:
     scored_shares: bool = False
     score_factors: bool = False
     attack: Attacks = "none"
+    scores_at_sites: bool = False
     attackers_are_majority: bool = False
     partial_rounds: bool = False
     late_updates: bool = False
@@ -193,6 +195,11 @@ _CONFLICTS: tuple[ConflictRule, ...] = (
         lambda c: c.exchange != "models" and c.attack in ("update", "model"),
         "no update is sent that an attacker could change",
         "an attack by labels (`flipped_labels`, `constant_label`), or exchange models",
+    ),
+    (
+        lambda c: c.attack == "score" and not c.scores_at_sites,
+        "the attack `inflated_score` changes scores that sites tell, and the server scores",
+        "`scoring.at: sites` (in Python: `scores_at_sites=True`)",
     ),
     (
         lambda c: c.agent_blocks and c.attack == "model",

@@ -496,7 +496,8 @@ def confirm(folder: SiteFolder) -> None:
 
 @site_app.command("doctor")
 def doctor(folder: SiteFolder) -> None:
-    """Check keys, invitation, connection, data and rules of a site, and time a round.
+    """Check keys, invitation, connection, data and rules of a site, time a round, and list what
+    leaves the site.
 
     Exit code 0: nothing keeps the site from taking part; 1: something does. A server that does not
     run yet is a note: `fedkg site run` waits for it.

@@ -78,6 +78,15 @@ class Disclosure:
     dtype: str
     bytes: int
 
+    @property
+    def readers(self) -> str:
+        """Who can read it, besides the sender."""
+        if self.direction == "to the site":
+            return "the site"
+        if self.name == MASKED:
+            return "nobody; the server learns the sum over the sites of the round"
+        return "the server"
+
 
 def list_disclosures(work: Work, client: str) -> tuple[Disclosure, ...]:
     """Everything that a training sends between the server and the site of a client.
@@ -91,7 +100,7 @@ def list_disclosures(work: Work, client: str) -> tuple[Disclosure, ...]:
     check_beside(work)
     place = work.problem.clients.names.index(client)
     state = initial_state(work.problem, work.algorithm, work.settings)
-    offer = work.algorithm.start.offer(state, torch.tensor([place]))
+    offer = work.algorithm.start.offer(state, torch.tensor([place], device=work.pool.x.device))
     return (
         *(
             _disclosure(name, meaning, value, "to the server", "before the first round")
@@ -108,6 +117,36 @@ def list_disclosures(work: Work, client: str) -> tuple[Disclosure, ...]:
             for name, value in _sent(work, state).items()
         ),
     )
+
+
+def disclosure_rows(trial: str, work: Work) -> list[dict[str, str | int]]:
+    """The rows of `disclosures.csv`: what the site with the most samples sends and receives.
+
+    Empty if the training cannot run over sites.
+
+    Args:
+        trial: the id of the training.
+        work: the training.
+    """
+    if work.algorithm.pooled:
+        return []
+    largest = work.problem.clients.names[int(work.pool.sizes.argmax())]
+    try:
+        found = list_disclosures(work, largest)
+    except JobError:  # sites would have to receive more than the common model
+        return []
+    return [
+        {
+            "trial": trial,
+            "message": one.name,
+            "content": one.meaning,
+            "direction": one.direction,
+            "when": one.when,
+            "bytes": one.bytes,
+            "readers": one.readers,
+        }
+        for one in found
+    ]
 
 
 def describe_disclosures(disclosures: Iterable[Disclosure]) -> list[str]:
@@ -164,7 +203,7 @@ def derive_reply(work: Work, state: ServerState) -> Params:
         state: the server's state, or one with models and joints of these shapes.
     """
     algorithm, population = work.algorithm, len(work.problem.clients.names)
-    client = torch.zeros(1, dtype=torch.int64)
+    client = torch.zeros(1, dtype=torch.int64, device=work.pool.x.device)
     rows = algorithm.start.initial_memory(state.models, population)
     rows |= algorithm.local.initial_memory(state.models, population)
     offer = chosen = algorithm.start.offer(state, client)

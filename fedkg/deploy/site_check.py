@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,6 +191,7 @@ def _check(folder: Path) -> Iterator[Finding]:
     yield from _check_rules(site)
     [config, *_] = plan_trials(site.job)
     yield from _check_round(site, folder, config)
+    yield from _list_messages(list_site_disclosures(folder))
 
 
 def _check_discovery(site: CausesSite) -> Iterator[Finding]:
@@ -210,6 +211,22 @@ def _check_discovery(site: CausesSite) -> Iterator[Finding]:
         else "as many states as measurements show the server nearly all of them: measure more, or "
         "ask for fewer `states`",
     )
+    yield from _list_messages(found.values())
+
+
+def _list_messages(disclosures: Iterable[Disclosure]) -> Iterator[Finding]:
+    """What leaves the site and comes to it, by time and direction; of several trainings, the
+    largest size of each message.
+    """
+    groups: dict[tuple[str, str, str], dict[str, int]] = {}
+    for one in disclosures:
+        sizes = groups.setdefault((one.when, one.direction, one.readers), {})
+        sizes[one.name] = max(sizes.get(one.name, 0), one.bytes)
+    for (when, direction, readers), sizes in groups.items():
+        names = ", ".join(dict.fromkeys(name.partition("/")[0] for name in sizes))
+        total = sum(sizes.values())
+        text = f"{total:,} bytes {direction} {when}: {names}; who can read it: {readers}"
+        yield Finding(what="messages", text=text, ok=None)
 
 
 def join_alone(site: SiteAnswers) -> JoinedSite:

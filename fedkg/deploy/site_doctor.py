@@ -23,7 +23,7 @@ CONNECT_S = 5.0
 
 
 def examine_site(folder: Path) -> list[Finding]:
-    """Check keys, invitation, connection, data and rules of a site, in this order.
+    """Check keys, invitation, connection, data, rules and messages of a site, in this order.
 
     Raises UsageError, FederationError: the folder is not that of a site.
     """

@@ -98,6 +98,7 @@ def check(
             and algorithm.aggregate.scored,
             score_factors=isinstance(algorithm.weighting, ByScore),
             attack="none" if attack is None else attack.changes,
+            scores_at_sites=settings.scores_at_sites,
             attackers_are_majority=attack is not None and 2 * attack.count(population) > population,
             **contract,
         )

@@ -114,8 +114,9 @@ def train(
         ranks: the processes that train together. Each calls this function with the same problem,
             starts from the state of rank 0 and yields the same. None: this process alone.
         sites: asks the clients to train where their data are; the problem then has the numbers of
-            their samples alone, `Clients.counts`. The result is that of the sequential executor, to
-            the bit; rows of clients are not part of the states. None: all data are here.
+            their samples alone, `Clients.counts`. The result is that of the sequential executor
+            without compiled loops, to the bit; rows of clients are not part of the states. None:
+            all data are here.
 
     Raises:
         JobError: the algorithm contradicts itself, or the state does not fit the problem.

@@ -27,6 +27,7 @@ from fedkg.jobs.folder import (
 FROM_CHECKPOINTS = (
     *FINAL_TABLES,
     *("knowledge.csv", "privacy.csv", "constants.csv", "baselines.csv", "forecast_values.csv"),
+    "disclosures.csv",
 )
 """Tables that fedkg can rebuild from the last checkpoint of each trial."""
 

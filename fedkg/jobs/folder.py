@@ -146,6 +146,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "budget",
         "randomness",
     ),
+    "disclosures.csv": (*("trial", "message", "content", "direction", "when", "bytes", "readers"),),
     "sets.csv": ("trial", "client", "distance", "sparsity"),
     "properties.csv": (
         "trial",

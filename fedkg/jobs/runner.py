@@ -15,6 +15,7 @@ from typing import Any
 
 from fedkg._internal.notebook_html import notebook_html
 from fedkg._internal.threads import library_threads
+from fedkg.deploy.disclosures import disclosure_rows
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState, initial_state
 from fedkg.federated.algorithm_contradictions import check
@@ -618,7 +619,7 @@ class _Runner:
             kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
         optional = (
-            *("privacy.csv", "causes.csv", "knowledge.csv"),
+            *("privacy.csv", "causes.csv", "knowledge.csv", "disclosures.csv"),
             *("baselines.csv", "forecast_values.csv"),
         )
         ended = tuple(name for name in optional if self.folder.rows(name))
@@ -751,6 +752,8 @@ def _final_rows(
         rows["constants.csv"] = seen.final_lines(state)
     if trial.algorithm.budget is not None:
         rows["privacy.csv"] = privacy_rows(config.id, trial.algorithm.budget, trial.problem, state)
+    if disclosed := disclosure_rows(config.id, deployed.work):
+        rows["disclosures.csv"] = disclosed
     return rows
 
 

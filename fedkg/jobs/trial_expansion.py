@@ -231,6 +231,7 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         mixed_precision=training.precision != "float32",
         compressed_updates=training.wire is not None,
         attack=job.simulation.attacks.changes,
+        scores_at_sites=job.scoring.at == "sites",
         attackers_are_majority=2 * job.simulation.attacks.count(sites) > sites > 0,
         secure_aggregation=training.secure_aggregation and algorithm.exchange != "none",
         clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))

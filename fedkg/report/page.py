@@ -19,6 +19,7 @@ from fedkg.report import charts
 from fedkg.report.candidate_causes import CandidateCauses, edges_of_sites
 from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.difference_table import difference_table
+from fedkg.report.disclosure_tables import disclosure_tables
 from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
 from fedkg.report.incident_page import MAX_NAMES, incident_context, report_environment
 from fedkg.report.outcome_sentences import describe_outcome
@@ -204,6 +205,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         if any(s.corrupted for s in found)
         else "",
         "privacy": privacy_table(records.privacy),
+        "disclosures": disclosure_tables(records.disclosures, records.trials),
         "forecasts": property_table(records),
         "sets": set_table(records),
         "drives": causal_edge_table(records),
@@ -264,6 +266,7 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
         ("constraints", "Properties and sets", context["forecasts"] or context["sets"]),
         ("causes", "Causes", context["drives"]),
         ("privacy", "Privacy", context["privacy"]),
+        ("disclosures", "What leaves a site", context["disclosures"]),
         ("data", "Data", context["split"] or context["checks"]),
         ("incidents", "Incidents", context["incidents"]),
         ("prediction-incidents", "Predictions", context["prediction_incidents"]),

@@ -265,6 +265,7 @@ class RunRecords:
         theory: the content of `theory.json`; empty if the job does not ask for it.
         incidents: the content of `incidents.json`; empty if there is none.
         prediction_incidents: the content of `prediction_incidents.json`; empty if there is none.
+        disclosures: rows of `disclosures.csv`.
         baselines: rows of `baselines.csv`.
         forecast_values: rows of `forecast_values.csv`.
         trivial: the figure of the best constant answer; NaN if unknown.
@@ -288,6 +289,7 @@ class RunRecords:
     causes: tuple[CauseRow, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     privacy: tuple[Mapping[str, str], ...] = ()
+    disclosures: tuple[Mapping[str, str], ...] = ()
     exclusions: tuple[Mapping[str, str], ...] = ()
     rule_changes: tuple[Mapping[str, str], ...] = ()
     splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
@@ -343,6 +345,7 @@ def read_run(folder: Path) -> RunRecords:
         sets=tuple(_row(SetRow, line) for line in files.rows("sets.csv")),
         causes=tuple(_row(CauseRow, line) for line in files.rows("causes.csv")),
         privacy=tuple(files.rows("privacy.csv")),
+        disclosures=tuple(files.rows("disclosures.csv")),
         exclusions=tuple(files.rows("exclusions.csv")),
         rule_changes=tuple(files.rows("rule_changes.csv")),
         checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,18 @@ def test_every_command_has_its_section() -> None:
     assert sorted(described) == sorted([*COMMANDS, *COMMAND_GROUPS])
     for name in described:
         assert f"\n## `fedkg {name}`\n\n<!-- command: {name} -->\n" in COMMAND_LINE
+
+
+def test_the_weight_of_constant_models_is_the_measured_one() -> None:
+    """A page outside generated parts has the figures of the table `weights`."""
+    results = REFERENCE.parents[1] / "benchmarks" / "RESULTS.json"
+    sections = json.loads(results.read_text(encoding="utf-8"))
+    [printed] = [one["printed"] for one in sections if one["name"] == "attacks"]
+    [row] = re.findall(r"^generator, product  .*$", printed, re.MULTILINE)
+    weight, attacked, honest = ([int(one) for one in cell.split("±")] for cell in row.split()[-3:])
+    page = (REFERENCE.parent / "concepts" / "robust-aggregation.md").read_text(encoding="utf-8")
+    assert (
+        f"get {weight[0]} ± {weight[1]} % of the weight in rounds 1\nto 6 under "
+        f"`scoring.combine: product`, and F1 falls from {honest[0] / 100:.2f} ± "
+        f"{honest[1] / 100:.2f} to {attacked[0] / 100:.2f}."
+    ) in page

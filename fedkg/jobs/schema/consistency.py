@@ -228,11 +228,6 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
                     "set `rules`, or a compiled `pack`",
                 )
     at_sites = job.scoring.at == "sites"
-    if job.simulation.attacks.changes == "score" and not at_sites:
-        yield (
-            "the attack `inflated_score` changes scores that sites tell, and the server scores",
-            "`scoring.at: sites`",
-        )
     if at_sites and job.privacy is not None:
         yield (
             "`scoring.at: sites` sends scores that `privacy` does not cover",

@@ -11,21 +11,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event, Lock, Thread
 
+import numpy as np
 import pytest
+import test_causes_over_sites as causes
+import test_job_over_sites as jobs
 import torch
 import yaml
 from federation_folders import SITES, create_folders
+from safetensors.torch import load_file
 from stand_in import site_handler
 from test_job_over_sites import JOB, RULES, check_equal, compiled, write_tables
 
-from fedkg.deploy.child_process import ChildProcess
+from fedkg.deploy.child_process import ChildProcess, supervise
 from fedkg.deploy.federation_folders import (
     CA,
     INVITATION,
     KEYS,
+    SOCKET,
     admit_site,
     create_federation,
     join_federation,
@@ -35,7 +42,9 @@ from fedkg.deploy.flower.superlink import SuperLink
 from fedkg.deploy.flower.supernode import RETRY_S, create_node, explain_end, find_free_port
 from fedkg.deploy.flower.transport import FlowerTransport
 from fedkg.deploy.message import Message
-from fedkg.deploy.transport import LoopbackTransport
+from fedkg.deploy.server import run_server
+from fedkg.deploy.site_process import ask, serve
+from fedkg.deploy.transport import LoopbackTransport, SiteHandler
 from fedkg.errors import FederationError
 from fedkg.jobs import run_job
 
@@ -229,6 +238,114 @@ def test_job_over_flower_has_the_run_folder_of_a_run_that_reads_all_tables(
     data = {**JOB["data"], "sites_file": str(tmp_path / "data" / "sites.yaml")}
     (tmp_path / "local.yaml").write_text(yaml.safe_dump({**JOB, "data": data}))
     check_equal(server / "run", run_job(tmp_path / "local.yaml", out=tmp_path / "local").folder)
+
+
+@contextmanager
+def three_nodes(folder: Path) -> Iterator[Callable[[Mapping[str, SiteHandler]], FlowerTransport]]:
+    """A SuperLink and three SuperNodes; calls give them the sites of a job, one after the other.
+
+    The sites answer in threads of this process, so that they change while the SuperNodes stay.
+    """
+    federation = load_federation(create_folders(folder))
+    keys = federation.node_keys().values()
+    handlers: dict[str, SiteHandler] = {}
+    ends, one_at_a_time = Event(), Lock()
+
+    def serve_node(node: str) -> None:
+        def answer(request: bytes) -> bytes:
+            with one_at_a_time:  # PyTorch's number of threads is that of the process
+                return handlers[node](request)
+
+        serve(answer, folder / node / SOCKET, until=ends.is_set)
+
+    threads = [Thread(target=serve_node, args=(node,), daemon=True) for node in SITES]
+    for thread in threads:
+        thread.start()
+    with ExitStack() as stack:
+        link = stack.enter_context(SuperLink(folder / "plants", federation))
+        grid = link.connect(LONGEST_S)
+        assert grid is not None
+        for node in SITES:
+            stack.enter_context(supervise(create_node(folder / node), print))
+
+        def connect(sites: Mapping[str, SiteHandler]) -> FlowerTransport:
+            handlers.update(zip(SITES, sites.values(), strict=True))
+            transport = FlowerTransport(
+                grid=grid, sites=dict(zip(sites, keys, strict=True)), reconnect=link.connect
+            )
+            wait_until(lambda: len(transport.present()) == len(sites))
+            return transport
+
+        yield connect
+    ends.set()
+    for node, thread in zip(SITES, threads, strict=True):
+        with suppress(FederationError):
+            ask(folder / node / SOCKET, b"", seconds=LONGEST_S)
+        thread.join(LONGEST_S)
+
+
+def test_every_kind_of_training_over_flower_equals_fedkg_run(tmp_path, monkeypatch):
+    """The same SuperNodes carry tables with and without knowledge, forecasts, causes and masks."""
+    monkeypatch.setenv("FEDKG_KERNELS", "off")
+    two_rounds = {"training": {"rounds": 2}, "evaluation": {"every": 2}}
+
+    with three_nodes(tmp_path) as connect:
+
+        def run_over_sites(folder: Path, transport: LoopbackTransport) -> Path:
+            return run_server(folder, connect(transport.sites), report=False).folder
+
+        base = tmp_path / "tables"
+        sections = jobs.write_rows(base / "whole", "grade")
+        agents = {"preset": "pcfedavg", "agents": {"penalty": 2.0, "given": {"radius": 1.5}}}
+        job = jobs.job_of_table(
+            algorithms={"agents": agents},
+            model={"hidden": [5]},
+            compare={"algorithm": ["fedavg", "scfa", "agents"], "model.inject": [False, True]},
+            **two_rounds,
+        )
+        pack = compiled(jobs.GRADES)
+        sites = jobs.write_federation(base, job, pack, sections)
+        apart = run_over_sites(base / "federation", sites)
+        check_equal(apart, jobs.run_together(base, job, pack))
+
+        base = tmp_path / "forecasts"
+        sections = jobs.write_series(base / "whole")
+        job = {
+            name: {**value, **two_rounds.get(name, {})} if name in two_rounds else value
+            for name, value in jobs.FEDSTL.items()
+        }
+        pack = compiled(jobs.LEVEL)
+        sites = jobs.write_federation(base, job, pack, sections)
+        apart = run_over_sites(base / "federation", sites)
+        check_equal(apart, jobs.run_together(base, job, pack))
+
+        base = tmp_path / "causes"
+        learning = {"mode": "batch", "epochs": 2}
+        sites = causes.write_federation(base, learning=learning)
+        apart = run_over_sites(base / "server", sites)
+        together = causes.run_together(tmp_path / "causes-together", learning=learning)
+        causes.check_equal(apart, together)
+
+        base = tmp_path / "masked"
+        base.mkdir()
+        write_tables(base / "whole")
+        plain = jobs.changed(data=jobs.own_table(base), **two_rounds)
+        masked = {**plain, "training": {**plain["training"], "secure_aggregation": True}}
+        sites = jobs.write_federation(base, masked, compiled(RULES), share_rows=False)
+        apart = run_over_sites(base / "federation", sites)
+        together = jobs.run_together(base, plain, compiled(RULES))
+        [found, expected] = [
+            {
+                name: value
+                for path in (folder / "checkpoints").glob("*.safetensors")
+                for name, value in load_file(path).items()
+                if name.startswith("models/")
+            }
+            for folder in (apart, together)
+        ]
+        assert found.keys() == expected.keys() != set()
+        for name, value in expected.items():
+            assert np.allclose(found[name], value, atol=1e-5)
 
 
 def test_nodes_without_a_registered_key_and_servers_without_the_certificate(tmp_path):

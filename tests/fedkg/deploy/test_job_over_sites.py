@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from html import unescape
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +86,7 @@ TABLES = (
     "sites.csv",
     "sets.csv",
     "forecasts.csv",
+    "disclosures.csv",
 )
 
 JOB = {
@@ -567,24 +570,25 @@ def without_notes(measured_item: tuple[str, Any]) -> tuple[str, Any]:
 
 
 WINDOW = {"history": 8, "horizon": 4, "stride": 2}
+FEDSTL = job_of_table(
+    algorithm="own",
+    algorithms={
+        "own": {
+            "weighting": "scfa",
+            "grouping": {"fedstl": {"clusters": 2, "share": 0.2, "weight": 0.5}},
+            "private": {},
+        }
+    },
+    model={"kind": "gru", "hidden": 4, "layers": 1},
+    data={"window": WINDOW},
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [
-        job_of_table(
-            algorithm="own",
-            algorithms={
-                "own": {
-                    "weighting": "scfa",
-                    "grouping": {"fedstl": {"clusters": 2, "share": 0.2, "weight": 0.5}},
-                    "private": {},
-                }
-            },
-            model={"kind": "gru", "hidden": 4, "layers": 1},
-            data={"window": WINDOW},
-        ),
+        FEDSTL,
         job_of_table(
             algorithm="fedavg",
             model={"kind": "gru", "hidden": 4, "layers": 1},
@@ -1082,6 +1086,59 @@ def test_a_site_sends_exactly_what_its_list_of_disclosures_says(tmp_path, millin
         for value in message.tensors.values():
             if value.is_floating_point() and value.numel() > 1:
                 assert len(torque & set(value.double().flatten().tolist())) < 3
+
+
+ROW = re.compile(
+    r'<th scope="row">(.*?)</th><td class="said">(.*?)</td><td data-label="direction">(.*?)</td>'
+    r'<td data-label="when">(.*?)</td><td class="n" data-label="bytes">(.*?)</td>'
+    r'<td data-label="who can read it">(.*?)</td>'
+)
+
+
+@pytest.mark.slow
+def test_the_report_shows_what_leaves_a_site_with_its_size(tmp_path, milling_pack):
+    pytest.importorskip("plotly")
+    job = changed(data={"server": 0.0}, training={"rounds": 1})
+    write_tables(tmp_path / "whole")
+    capture = Capture(write_federation(tmp_path, job, milling_pack))
+    folder = run_server(tmp_path / "federation", capture).folder
+    page = (folder / "report.html").read_text()
+    section = page[page.index('<section id="disclosures">') :].partition("</section>")[0]
+    shown = [tuple(unescape(cell) for cell in row) for row in ROW.findall(section)]
+    listed = [
+        (one.name, one.meaning, one.direction, one.when, f"{one.bytes:,}", one.readers)
+        for one in list_site_disclosures(tmp_path / "graz")  # the largest site
+        if one.when == "in each of its rounds" or one.name == "count"
+    ]
+    assert shown == listed
+    [sent] = [
+        message.tensors
+        for site, message in capture.answers
+        if (site, message.kind) == ("graz", "train")
+    ]
+    sizes = {name: f"{value.numel() * value.element_size():,}" for name, value in sent.items()}
+    assert sizes == {
+        row[0]: row[4] for row in shown if row[2:4] == ("to the server", "in each of its rounds")
+    }
+    total = sum(value.numel() * value.element_size() for value in sent.values())
+    assert f"the site sends {total:,} bytes and receives" in section
+
+
+def test_the_doctor_lists_what_leaves_the_site(tmp_path, milling_pack):
+    write_tables(tmp_path / "whole")
+    write_federation(tmp_path, changed(data={"server": 0.0}), milling_pack)
+    found = [one.text for one in check_site(tmp_path / "graz") if one.what == "messages"]
+    listed = list_site_disclosures(tmp_path / "graz")
+    for direction in ("to the server", "to the site"):
+        sizes = {
+            one.name: one.bytes
+            for one in listed
+            if (one.direction, one.when) == (direction, "in each of its rounds")
+        }
+        line = f"{sum(sizes.values()):,} bytes {direction} in each of its rounds: "
+        [shown] = [text for text in found if text.startswith(line)]
+        assert {name.partition("/")[0] for name in sizes} <= set(re.findall(r"\w+", shown))
+        assert shown.endswith("who can read it: the " + direction.rpartition(" ")[2])
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,11 @@ SETTINGS = Settings(
 )
 
 
+def settings_for(kind: AttackKind) -> Settings:
+    """The settings under which an attack changes something."""
+    return replace(SETTINGS, scores_at_sites=ATTACKS[kind] == "score")
+
+
 def detection(attack: Attack | None = None, hidden: tuple[int, ...] = (6,)) -> Problem:
     """Five sites of unequal size that predict 0 or 1, and a rule: at most half of the answers of
     the first ten inputs are below 0.5.
@@ -228,9 +233,9 @@ def workers() -> Iterator[WorkerPool]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_executors_send_the_same(kind: AttackKind, workers: WorkerPool) -> None:
     problem = detection(Attack(kind=kind, share=0.4, first_round=2))
-    expected = rounds(problem)
+    expected = rounds(problem, settings_for(kind))
     for executor in ("stacked", "processes"):
-        settings = replace(SETTINGS, executor=executor, chunk=2)
+        settings = replace(settings_for(kind), executor=executor, chunk=2)
         found = rounds(problem, settings, crew=workers)
         for (state, record), (same, was) in zip(found, expected, strict=True):
             assert largest_difference(state.models, same.models) < 1e-12
@@ -241,13 +246,14 @@ def test_all_executors_send_the_same(kind: AttackKind, workers: WorkerPool) -> N
 @pytest.mark.parametrize("stop", [1, 3])
 def test_an_attack_resumes_to_the_bit(kind: AttackKind, stop: int, tmp_path: Path) -> None:
     problem = detection(Attack(kind=kind, share=0.4, first_round=3))
-    whole = rounds(problem)
+    settings = settings_for(kind)
+    whole = rounds(problem, settings)
     tensors, document = to_tensors(whole[stop - 1][0])
     save_file(tensors, tmp_path / "state.safetensors")
     saved = from_tensors(
         load_file(tmp_path / "state.safetensors"), json.loads(json.dumps(document))
     )
-    rest = rounds(problem, state=saved)
+    rest = rounds(problem, settings, state=saved)
     assert len(rest) == len(whole) - stop
     for (state, record), (expected, was) in zip(rest, whole[stop:], strict=True):
         assert identical(state.models, expected.models)
@@ -265,6 +271,11 @@ def test_the_seed_chooses_attackers_and_larger_shares_contain_smaller_ones() -> 
         assert all(less <= more for less, more in pairwise(found))
     chosen = {Attack(kind="nan_update", share=0.1).attackers(names, seed) for seed in range(5)}
     assert len(chosen) > 1
+
+
+def test_an_inflated_score_is_rejected_if_the_server_scores() -> None:
+    with pytest.raises(JobError, match="`inflated_score` changes scores that sites tell"):
+        rounds(detection(Attack(kind="inflated_score", share=0.4)))
 
 
 @pytest.mark.parametrize("algorithm", [local_only(), centralised()], ids=lambda one: one.name)

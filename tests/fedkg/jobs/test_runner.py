@@ -21,6 +21,7 @@ FILES = {
     "checks.csv",
     "clients.csv",
     "environment.json",
+    "disclosures.csv",
     "forecasts.csv",
     "job.yaml",
     "pack.fkgpack",
