@@ -6,6 +6,7 @@ import pytest
 
 from fedkg.jobs import Job
 from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, summarise_seeds
+from fedkg.jobs.comparison_metric import MEASURES
 from fedkg.jobs.trial_expansion import expand_trials
 
 
@@ -70,6 +71,19 @@ def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
     assert base["rounds_to_target"]["values"] == [4.0]
     assert ours["reached"] == 0
     assert ours["rounds_to_90"]["mean"] is None
+
+
+def test_rounds_to_90_percent_of_the_fall_of_an_error():
+    rounds = [
+        line | {"rmse": line["f1"], "f1": ""}
+        for line in lines("fedavg-s0", [80.0, 60.0, 44.5, 43.5, 40.0, 50.0])
+        + lines("scfa-s0", [80.0, 81.0, 80.0])
+    ]
+    base, ours = compare_trials(
+        configs(1), rounds, [], float("nan"), measure=MEASURES["regression"]
+    )
+    assert base["rounds_to_90"]["values"] == [4.0]  # 44 or less: 80 - 0.9 * (80 - 40)
+    assert ours["rounds_to_90"]["values"] == [None], "no error is below the first"
 
 
 def test_mixed_seeds_are_no_clear_difference():
