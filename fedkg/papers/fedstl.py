@@ -85,6 +85,8 @@ CLUSTER_SECONDS = {
 }
 """Table 5: seconds of cluster training by clients, for 5, 10, 15 and 20 properties."""
 
+OTHER_HARDWARE = "no verdict: the published time is of other hardware"
+
 LIBRARY = """
 timeline step 1 h
 signal x in % span 0 .. 100
@@ -153,7 +155,7 @@ def forecast_rows(
         label=f"{title}: the teacher's forecasts satisfy all properties",
         published="100 %",
         ours=whole["FedSTL-T"],
-        claim=Claim(support=tuple(one - 1 + 1e-9 for one in whole["FedSTL-T"])),
+        claim=Claim(support=tuple(one - 1 + 1e-9 for one in whole["FedSTL-T"]), each_seed=True),
         note="by construction; it says nothing about the error",
     )
 
@@ -242,8 +244,7 @@ def mining_rows(bench: Bench, counts: tuple[int, ...], published: dict[str, Any]
                 label=f"template {template}, number of properties {count}: seconds",
                 published=f"{paper}",
                 ours=ours,
-                claim=Claim(support=tuple(paper - one for one in ours)),
-                note="claimed: at most the published time",
+                note=OTHER_HARDWARE,
             )
 
 
@@ -321,8 +322,7 @@ def table_5(bench: Bench) -> Iterator[Row]:
                 label=f"{count} clients, {properties} properties: seconds",
                 published=f"{published}",
                 ours=ours,
-                claim=Claim(support=tuple(published - one for one in ours)),
-                note="claimed: at most the published time",
+                note=OTHER_HARDWARE,
             )
 
 

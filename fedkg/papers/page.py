@@ -31,6 +31,8 @@ of two methods or the distance to a limit. A verdict follows one rule about thes
   is inside the interval or within 25 % of our mean;
 - *partly*: the claim holds with another size;
 - *not*: the interval includes 0 or is below it;
+- a claim about every training, such as a proved bound, is *reproduced* if it holds for each seed,
+  otherwise *not*;
 - *cannot be reproduced because ...*: data or details are missing.
 
 The column "ours" shows means over seeds with 95 % intervals of the measured value, which may differ

@@ -72,10 +72,16 @@ class Claim:
     Attributes:
         support: this number for each seed, such as a difference or a saved share.
         published: the number that follows from the paper; None if it has only the sign.
+        each_seed: whether the paper claims it of every training, such as a proved bound, instead
+            of the mean over trainings.
+        interval: the 95 % interval of a number that is estimated once from all seeds; None to
+            compute it from the seeds.
     """
 
     support: tuple[float, ...]
     published: float | None = None
+    each_seed: bool = False
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +115,7 @@ def verdict(row: Row) -> str:
       size needs only the first.
     - `partly`: it holds, with another size.
     - `not`: the interval contains 0 or is on the other side.
+    - A claim about each seed is `reproduced` if no seed contradicts it, otherwise `not`.
     - `cannot be reproduced because ...`: data or details are missing.
     - empty: a line of context, or one seed.
     """
@@ -117,9 +124,13 @@ def verdict(row: Row) -> str:
     if row.claim is None:
         return ""
     known = [value for value in row.claim.support if math.isfinite(value)]
-    interval = mean_interval(known)
-    if interval is None:
+    interval = row.claim.interval or mean_interval(known)
+    if not known or interval is None:
         return "one seed: no verdict" if known else "not: it was never reached"
+    if row.claim.each_seed:
+        seeds = len(row.claim.support)
+        failed = sum(not value > 0 for value in row.claim.support)
+        return f"not: it fails for {failed} of {seeds} seeds" if failed else "reproduced"
     low, high = interval
     if high < 0:
         return "not: the opposite"

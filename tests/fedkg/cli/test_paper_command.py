@@ -15,7 +15,7 @@ from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
 from fedkg.papers.granger import neural_granger, pcmci
 from fedkg.papers.page import collect, render_page
-from fedkg.papers.scfa import first_at_90, saved
+from fedkg.papers.scfa import first_at_90, lost_above, r2_row, saved
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
 
 Command = Callable[..., Any]
@@ -31,8 +31,9 @@ ASKED = {
 }
 
 
-def claim(*support: float, published: float | None = None) -> Row:
-    return Row(label="x", ours=support, claim=Claim(support=support, published=published))
+def claim(*support: float, published: float | None = None, each_seed: bool = False) -> Row:
+    own = Claim(support=support, published=published, each_seed=each_seed)
+    return Row(label="x", ours=support, claim=own)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,14 @@ def claim(*support: float, published: float | None = None) -> Row:
         (claim(0.0, 0.0, 0.0), "not: no difference beyond the seeds"),
         (claim(1.0, math.nan), "one seed: no verdict"),
         (claim(math.nan, math.nan), "not: it was never reached"),
+        (claim(0.01, 9.0, 0.02), "not: no difference beyond the seeds"),
+        (claim(0.01, 9.0, 0.02, each_seed=True), "reproduced"),
+        (claim(0.01, 9.0, -0.02, each_seed=True), "not: it fails for 1 of 3 seeds"),
+        (claim(0.01, 9.0, math.nan, each_seed=True), "not: it fails for 1 of 3 seeds"),
+        (claim(1.0, each_seed=True), "one seed: no verdict"),
+        (r2_row(0.96, (0.95, 0.97)), "reproduced"),
+        (r2_row(0.96, (0.85, 0.97)), "not: no difference beyond the seeds"),
+        (r2_row(0.96, None), "one seed: no verdict"),
         (Row(label="x", ours=(1.0, 2.0)), ""),
         (
             Row(label="x", ours=(1.0,), impossible="the data are secret"),
@@ -204,6 +213,34 @@ def test_saved_rounds() -> None:
     assert saved([32, 10], [41, 0.0 + 10]) == pytest.approx((9 / 41, 0.0))
     assert first_at_90({2: 0.1, 4: 0.5, 8: 0.46, 16: 0.5}) == 4
     assert math.isnan(first_at_90({2: 0.1, 4: 0.0}))
+
+
+def test_lost_f1_is_paired_by_seed() -> None:
+    points = [(0, 0.01, 0.8), (0, 0.3, 0.6), (0, 0.4, 0.4), (1, 0.02, 0.5), (1, 0.1, 0.2)]
+    found = lost_above([*points, (2, 0.0, 0.9), (2, 0.2, 0.8)])
+    assert found == pytest.approx((0.3, math.nan, 0.1), nan_ok=True)
+
+
+def test_proved_bounds_hold_for_each_seed_and_times_have_no_verdict(tmp_path: Path) -> None:
+    """Margins far apart: Student's interval of their mean includes 0."""
+    margins = {0: 0.01, 1: 9.0, 2: 0.02}
+    place = tmp_path / "computed" / "blocks"
+    place.mkdir(parents=True)
+    for seed, margin in margins.items():
+        own = json.dumps({"theorem": [1.0, 1.0 + margin]})
+        (place / f"seed-{seed}.json").write_text(own)
+    paper = PAPERS["granger"]
+    rows = run_study(paper, paper.study("theorem 6.3"), bench(tmp_path))["rows"]
+    assert [row["verdict"] for row in rows] == ["", "", "reproduced"]
+    place = tmp_path / "computed" / "mining"
+    place.mkdir(parents=True)
+    for template in range(1, 8):
+        for turn in range(3):
+            name = f"template-{template}-1-properties-turn-{turn}.json"
+            (place / name).write_text("1e-9")
+    paper = PAPERS["fedstl"]
+    rows = run_study(paper, paper.study("table 3"), bench(tmp_path))["rows"]
+    assert {row["verdict"] for row in rows} == {""}
 
 
 def test_peers_find_a_driver_and_no_common_effect() -> None:
