@@ -1,7 +1,8 @@
 """An, Johnson and Ma 2024, "FedSTL": tables 2 to 5 and figure 3.
 
 The paper's FHWA stations are not available; its forecasts are repeated on stations in Norway, its
-city on fedkg's generator (or a SUMO table in the folder of data). Letters: T steps, C clients.
+city on fedkg's generator or, below `--data`, on a folder `sumo` with `city.toml` or a table
+`segments*.csv`. Letters: T steps, C clients.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
-from fedkg.papers.study import RESULTS, format_ours, slug
+from fedkg.papers.study import RESULTS, format_ours, slug, version_of
 
 RESULT_FIELDS = frozenset(
     ("paper", "study", "size", "seeds", "settings", "seconds", "load", "data", "rows")
@@ -140,6 +140,8 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                 f"{command}; size `{result['size']}`, {result['seeds']} seeds, data:"
                 f" {result['data']}, {result['seconds']:.0f} s at a load of {result['load']}.\n"
             )
+            if result.get("version") != version_of(paper.name, study):
+                parts.append("The jobs or the code of this study have changed since this run.\n")
             if result["settings"]:
                 settings = "; ".join(
                     "`" + one.replace("`", "'") + "`" for one in result["settings"]

@@ -176,6 +176,23 @@ def test_results_of_other_data_are_rejected(tmp_path: Path) -> None:
         run_study(paper, study, other)
 
 
+def test_results_and_parts_of_another_version_are_rejected_and_noted(tmp_path: Path) -> None:
+    paper = PAPERS["granger"]
+    folder = tmp_path / "paper-granger"
+    place = Bench(folder=folder / "reduced", size="reduced")
+    result = run_study(paper, paper.study("table 6"), place)
+    changed = "The jobs or the code of this study have changed since this run."
+    assert changed not in render_page(collect([folder]))
+    file = folder / "reduced" / "results" / "table-6.json"
+    file.write_text(json.dumps(result | {"version": "e3b0c44298fc"}))
+    assert changed in render_page(collect([folder]))
+    with pytest.raises(UsageError, match="or of another version of the study"):
+        run_study(paper, paper.study("table 6"), place)
+    (folder / "reduced" / "version").write_text("e3b0c44298fc")
+    with pytest.raises(UsageError, match="has parts of another version of the study"):
+        run_study(paper, paper.study("table 7"), place)
+
+
 def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Path) -> None:
     paper = PAPERS["granger"]
     place = Bench(folder=tmp_path / "paper-granger" / "reduced", size="reduced")
@@ -207,6 +224,12 @@ def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
     assert find_data(tmp_path, "mnist") == tmp_path / "mnist"
     assert find_data(tmp_path, "fashion-mnist") == tmp_path / "fashion-mnist"
     assert find_data(tmp_path, "secom") is None
+    (tmp_path / "sumo").mkdir()
+    table = tmp_path / "sumo" / "segments.csv.gz"
+    table.touch()
+    assert find_data(tmp_path, "sumo") == table
+    (tmp_path / "sumo" / "city.toml").touch()
+    assert find_data(tmp_path, "sumo") == tmp_path / "sumo"
 
 
 def test_saved_rounds() -> None:
@@ -224,22 +247,22 @@ def test_lost_f1_is_paired_by_seed() -> None:
 def test_proved_bounds_hold_for_each_seed_and_times_have_no_verdict(tmp_path: Path) -> None:
     """Margins far apart: Student's interval of their mean includes 0."""
     margins = {0: 0.01, 1: 9.0, 2: 0.02}
-    place = tmp_path / "computed" / "blocks"
+    place = tmp_path / "granger" / "computed" / "blocks"
     place.mkdir(parents=True)
     for seed, margin in margins.items():
         own = json.dumps({"theorem": [1.0, 1.0 + margin]})
         (place / f"seed-{seed}.json").write_text(own)
     paper = PAPERS["granger"]
-    rows = run_study(paper, paper.study("theorem 6.3"), bench(tmp_path))["rows"]
+    rows = run_study(paper, paper.study("theorem 6.3"), bench(tmp_path / "granger"))["rows"]
     assert [row["verdict"] for row in rows] == ["", "", "reproduced"]
-    place = tmp_path / "computed" / "mining"
+    place = tmp_path / "fedstl" / "computed" / "mining"
     place.mkdir(parents=True)
     for template in range(1, 8):
         for turn in range(3):
             name = f"template-{template}-1-properties-turn-{turn}.json"
             (place / name).write_text("1e-9")
     paper = PAPERS["fedstl"]
-    rows = run_study(paper, paper.study("table 3"), bench(tmp_path))["rows"]
+    rows = run_study(paper, paper.study("table 3"), bench(tmp_path / "fedstl"))["rows"]
     assert {row["verdict"] for row in rows} == {""}
 
 
