@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
 from fedkg.papers.granger import neural_granger, pcmci
 from fedkg.papers.page import collect, render_page
+from fedkg.papers.pcfedavg import FEASIBLE
 from fedkg.papers.scfa import first_at_90, lost_above, r2_row, saved
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
 
@@ -174,6 +176,34 @@ def test_results_of_other_data_are_rejected(tmp_path: Path) -> None:
     other.data = tmp_path
     with pytest.raises(UsageError, match="other data or of another version"):
         run_study(paper, study, other)
+
+
+def test_no_sweep_sets_a_field_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sweep of each study."""
+    asked: list[list[str]] = []
+
+    def record(*_: object, changes: list[str] = [], **__: object) -> None:  # noqa: B006
+        asked.append([change.partition("=")[0] for change in changes])
+        raise InterruptedError
+
+    monkeypatch.setattr(Bench, "sweep", record)
+    studies = [*PAPERS["scfa"].studies[1:], *PAPERS["together"].studies]
+    studies += [PAPERS["fedstl"].study(name) for name in ("table 2", "figure 3")]
+    for study in studies:
+        with suppress(InterruptedError):
+            list(study.run(bench(tmp_path)))
+    assert len(asked) == len(studies)
+    assert all(len(fields) == len(set(fields)) for fields in asked)
+
+
+@pytest.mark.slow
+def test_the_sets_of_pcfedavg_bind(tmp_path: Path) -> None:
+    paper = PAPERS["pcfedavg"]
+    place = Bench(folder=tmp_path, size="smoke", say=lambda _: None)
+    rows = run_study(paper, paper.study("figure 2"), place)["rows"]
+    left = [row["mean"] for row in rows if row["published"] == "leaves its sets"]
+    assert len(left) == 3
+    assert min(left) > FEASIBLE
 
 
 def test_results_and_parts_of_another_version_are_rejected_and_noted(tmp_path: Path) -> None:
