@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedkg.jobs import Job
+from fedkg.jobs.comparison.injection import describe_injection
 from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, summarise_seeds
 from fedkg.jobs.comparison_metric import MEASURES
 from fedkg.jobs.trial_expansion import expand_trials
@@ -172,3 +173,30 @@ def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
     )
     assert len(describe_comparison([base, ours], 0.1)) == 1
     assert describe_comparison([base, ours | {"baseline": True}], 0.1) == []
+
+
+def test_the_site_that_loses_most_by_knowledge_is_named():
+    job = {
+        "rules": ["r.fkg"],
+        "sites": {"west": {}, "east": {}},
+        "data": {"set": "table", "path": "t.csv", "split": "column"},
+        "compare": {"model.inject": [False, True]},
+    }
+    plain, known = found = expand_trials(Job.model_validate(job))
+    rounds = lines(plain.id, [0.5]) + lines(known.id, [0.6])
+    sites = [
+        {"trial": trial.id, "client": client, "test_rows": "4", "f1": value}
+        for trial, values in ((plain, ("0.75", "0.5")), (known, ("0.0", "0.9")))
+        for client, value in zip(("west", "east"), values, strict=True)
+    ]
+    knowledge = [
+        {"trial": trial.id, "client": ""}
+        | dict.fromkeys(("violation", "knowledge", "contained", "masked"), "0.1")
+        for trial in found
+    ]
+    results = compare_trials(found, rounds, [], 0.5, [], MEASURES["detection"], knowledge)
+    (*_, said) = describe_injection(results, found, sites)
+    change = "its F1 changes from 0.750 to 0.000 (4 test rows)."
+    assert said == f"With the knowledge, site west loses most: {change}"
+    sites = [line | {"f1": "0.5"} for line in sites]
+    assert len(describe_injection(results, found, sites)) == 1, "no site loses"
