@@ -467,7 +467,8 @@ def corollary_64(bench: Bench) -> Iterator[Row]:
 def real_data(bench: Bench) -> Iterator[Row]:
     """HAI and SWaT."""
     reasons = {
-        "HAI": "its sensor files are larger than what is shipped; give them with --data",
+        "HAI": "its sensor files are larger than what is shipped, and this study does not read them"
+        " (a job with `kind: causes` and `set: hai` does)",
         "SWaT": "its files are sent on request only",
     }
     for name, (error, saved, clients, sensors) in {

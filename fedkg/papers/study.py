@@ -57,8 +57,6 @@ DATA_PATHS = {
     "covtype": ("covtype*.csv*", "covtype.data*"),
     "traffic": ("volume_hourly_*.csv*",),
     "fhwa": ("*.VOL", "*.vol"),
-    "hai": ("train1.csv*",),
-    "swat": ("*Normal*.csv",),
     "skab": ("anomaly-free/*.csv*",),
     "sumo": ("city.toml", "segments*.csv*"),
 }
