@@ -42,13 +42,17 @@ implementation of the method, on Covertype, which is not part of fedkg. Rows wit
 context. Reduced runs are smaller than those of the papers (`--full`), so a verdict is about the
 setting that is stated with it.
 
+The papers on FedSGM and arXiv 2602.13004 (uncertainty of Granger causality) have no studies: only
+their abstracts are available.
+
 The pages about [SCFA](../concepts/scfa.md), [federated Granger
 causality](../concepts/federated-granger.md) and [knowledge
 injection](../how-to/knowledge-injection.md) explain the methods. The papers' symbols:
 
 - SCFA: heterogeneity of the sites `alpha` (Dirichlet), distance of their gradients `D`, effect of
   the weights `gamma`, bound on a gradient `L_c`; in figure 2 the squared gradient is fitted by
-  a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2.
+  a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2. Rounds `until 90 %` are
+  [`rounds_to_90`](run-folder.md) of a run.
 - PC-FedAvg: `H` local steps in a round; the "step of the theorem" is the longest that it allows.
 - Granger: `M` clients with `P` states and `D` measurements each; "setting S" is the paper's first
   system; losses of client 2 with augmentation `(L_2)_a` and of the server `L_s`; `rho(H)` and
@@ -154,6 +158,14 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                 for row in result["rows"]
             ]
             parts.append("")
+            if (paper.name, study.name) == ("scfa", "saving"):
+                judged = [row["verdict"] for row in result["rows"] if row["verdict"]]
+                held = sum(one.startswith(("reproduced", "partly")) for one in judged)
+                parts.append(
+                    f"{held or 'None'} of the {len(judged)} conditions"
+                    f" {'show' if held > 1 else 'shows'} a saving beyond the differences of the"
+                    " seeds.\n"
+                )
     return "\n".join(parts)
 
 
