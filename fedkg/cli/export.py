@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +33,10 @@ def export(
     trial: Annotated[
         str | None,
         typer.Option(
-            "--trial", metavar="NAME", help="The trial; default: the first that is not a baseline."
+            "--trial",
+            metavar="NAME",
+            help="The trial; default: the first with `model.inject` or `training.projection`, or"
+            " the first one.",
         ),
     ] = None,
     format: Annotated[
@@ -54,15 +58,19 @@ def export(
         raise MissingExtra("exporting models", "run")
     from fedkg.export.run_export import export_run
 
+    begun = time.monotonic()
     found = export_run(
         run, output, site=site, trial=trial, format=format.value, trust_code=trust_code
     )
     if as_json:
         print_json(found)
         return
+    if trial is None:
+        print_line(f"trial: {found['run']['trial']} (choose another one with --trial)")
     enforced = sum(rule["status"] == "enforced" for rule in found["rules"])
     others = len(found["rules"]) - enforced
     print_line(
         f"wrote {output / found['model']} and certificate.json: {count(enforced, 'rule')} enforced,"
-        f" {others} not; verified on {found['verification']['inputs']:,} random inputs"
+        f" {others} not; verified on {found['verification']['inputs']:,} random inputs, in"
+        f" {time.monotonic() - begun:.1f} s"
     )

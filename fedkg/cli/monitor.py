@@ -360,7 +360,7 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
     """Violated and decided evaluations by rule, of a run folder or of a result of `eval --json`.
 
     Of a run, rules about the data alone count on the tables of all sites, and rules about the
-    output on the test samples of its first trial.
+    output on the test samples of the trial that `trial_to_use` chooses, which a note names.
 
     Raises:
         UsageError, JobError: it is neither, or damaged.
@@ -371,14 +371,20 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
         return baseline_counts(load_baseline(path), str(path))
     from fedkg.jobs.file_damage import require_run
     from fedkg.jobs.folder import TRIALS, RunFolder
+    from fedkg.jobs.schema.job_reader import parse_job
+    from fedkg.jobs.trial_expansion import plan_trials, trial_to_use
 
     folder = RunFolder(path)
     require_run(folder)
     folder.environment()  # a causal discovery has no trials
-    first = folder.read_json(TRIALS)[0]["id"]
+    chosen = str(folder.read_json(TRIALS)[0]["id"])
+    if len(folder.read_json(TRIALS)) > 1:
+        job = parse_job(folder.environment()["job"], name=str(path), base=path)
+        chosen = trial_to_use(plan_trials(job)).id
+        print_note(f"baseline: trial {chosen} of {path}")
     rows = [
         *folder.rows("checks.csv"),
-        *(row for row in folder.rows("rules.csv") if row["trial"] == first),
+        *(row for row in folder.rows("rules.csv") if row["trial"] == chosen),
     ]
     return {row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows}
 

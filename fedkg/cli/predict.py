@@ -30,7 +30,13 @@ def predict(
         typer.Option("--out", "-o", metavar="FILE.csv", help="The table of predictions."),
     ] = None,
     trial: Annotated[
-        str, typer.Option("--trial", metavar="ID", help="The trial; default: the first one.")
+        str,
+        typer.Option(
+            "--trial",
+            metavar="ID",
+            help="The trial; default: the first with `model.inject` or `training.projection`, or"
+            " the first one.",
+        ),
     ] = "",
     model: Annotated[
         str,

@@ -19,7 +19,7 @@ from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
-from fedkg.jobs.trial_expansion import TrialConfig
+from fedkg.jobs.trial_expansion import TrialConfig, trial_to_use
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Params
 from fedkg.pack import Column
@@ -40,7 +40,7 @@ def export_run(
         run: the folder of a finished run.
         folder: see `export_model`.
         site: the site; None if all sites share one model.
-        trial: the name of the trial in `trials.json`; None: the first that is not a baseline.
+        trial: the name of the trial in `trials.json`; None: see `trial_to_use`.
         format: see `export_model`.
         trust_code: whether code that the job imports may run.
 
@@ -126,7 +126,7 @@ def export_run(
 def _choose_trial(configs: tuple[TrialConfig, ...], trial: str | None) -> TrialConfig:
     found = {config.id: config for config in configs}
     if trial is None:
-        return next((config for config in configs if not config.baseline), configs[0])
+        return trial_to_use(configs)
     if trial not in found:
         raise UsageError(
             f"the run has no trial {trial}", expected=", ".join(list(found)[:20]), received=trial

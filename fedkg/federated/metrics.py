@@ -141,6 +141,17 @@ def rounds_to_own_share(values: Sequence[float], share: float = 0.9) -> int | No
     return rounds_to(values, share * values[-1]) if values else None
 
 
+def rounds_to_lower_error(errors: Sequence[float], share: float = 0.9) -> int | None:
+    """The first round that reaches a share of the fall from the first error to the lowest one.
+
+    None if no error is below the first. Errors have no natural worst value, so the first one takes
+    the place of 0 in `rounds_to_own_share`.
+    """
+    if not errors or not min(errors) < errors[0]:
+        return None
+    return rounds_to([errors[0] - error for error in errors], share * (errors[0] - min(errors)))
+
+
 def speedup(rounds: int, baseline: int) -> float:
     """Rounds saved as a share of the baseline's: ``(baseline - rounds) / baseline``."""
     return (baseline - rounds) / baseline

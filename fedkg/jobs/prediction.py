@@ -41,7 +41,7 @@ from fedkg.jobs.schema.data_section import TABLE_SET, Site
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import read_site_frame
 from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error
-from fedkg.jobs.trial_expansion import TrialConfig
+from fedkg.jobs.trial_expansion import TrialConfig, trial_to_use
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.models import Model, Params, predict
 from fedkg.pack import Column, Pack
@@ -114,7 +114,7 @@ def predict_sites(
         folder: of the run.
         sites: a sites file; None: that of the run.
         site: only this site.
-        trial: the trial; "": the first one.
+        trial: the trial; "": see `trial_to_use`.
         model: with models for each site, the site of the run that lends its model to new sites.
         trust_code: whether code that the job imports may run.
 
@@ -130,8 +130,11 @@ def predict_sites(
         raise sweep_error(run.path)
     require_run(run)
     run.environment()  # a causal discovery has no trials
-    entry = _find_trial(run, trial)
+    if trial:
+        _require_trial(run, trial)
     job, experiment, configs = reopen_run(run, trust_code)
+    entry = trial or trial_to_use(configs).id
+    _require_trial(run, entry)
     config = next(one for one in configs if one.id == entry)
     _require_tables(config.job, experiment)
     described, names = _choose_sites(job, sites, site)
@@ -164,19 +167,17 @@ def find_output(pack: Pack, name: str) -> Column:
     return next(c for c in columns if c.role == "output" and name in (c.name, c.label))
 
 
-def _find_trial(run: RunFolder, trial: str) -> str:
-    """The id of the wanted trial. Raises UsageError, JobError."""
+def _require_trial(run: RunFolder, trial: str) -> None:
+    """Raises UsageError without this trial, and JobError if it is not finished."""
     entries = {one["id"]: one for one in run.read_json(TRIALS)}
-    if trial and trial not in entries:
+    if trial not in entries:
         raise UsageError(
             f"the run in {run.path} has no trial {trial}",
             expected=", ".join(entries),
             received=trial,
         )
-    chosen = trial or next(iter(entries))
-    if not entries[chosen].get("done"):
-        raise _unfinished(run, chosen)
-    return str(chosen)
+    if not entries[trial].get("done"):
+        raise _unfinished(run, trial)
 
 
 def _unfinished(run: RunFolder, trial: str) -> JobError:

@@ -658,7 +658,7 @@ class _Runner:
             ),
             *describe_comparison(results, target),
             *describe_local_training(results),
-            *describe_injection(results),
+            *describe_injection(results, self.configs, sites),
             *describe_forecasts(self.configs, self.folder.rows("forecasts.csv")),
             *unevaluated_rules.describe_unevaluated(unknown),
         ]

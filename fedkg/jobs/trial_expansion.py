@@ -112,6 +112,17 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
     return tuple(configs)
 
 
+def trial_to_use(configs: Sequence[TrialConfig]) -> TrialConfig:
+    """The trial that deployment takes if none is named: the first with knowledge or projection in
+    its answers, otherwise the first that is not a baseline.
+    """
+    asked = [config for config in configs if not config.baseline] or list(configs)
+    return next(
+        (one for one in asked if one.job.model.inject is not None or one.job.training.projection),
+        asked[0],
+    )
+
+
 def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
     """All trials of a job, followed by the plain controls and the local baselines.
 

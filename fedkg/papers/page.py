@@ -11,7 +11,7 @@ from typing import Any
 from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
-from fedkg.papers.study import RESULTS, format_ours, slug
+from fedkg.papers.study import RESULTS, format_ours, slug, version_of
 
 RESULT_FIELDS = frozenset(
     ("paper", "study", "size", "seeds", "settings", "seconds", "load", "data", "rows")
@@ -31,6 +31,8 @@ of two methods or the distance to a limit. A verdict follows one rule about thes
   is inside the interval or within 25 % of our mean;
 - *partly*: the claim holds with another size;
 - *not*: the interval includes 0 or is below it;
+- a claim about every training, such as a proved bound, is *reproduced* if it holds for each seed,
+  otherwise *not*;
 - *cannot be reproduced because ...*: data or details are missing.
 
 The column "ours" shows means over seeds with 95 % intervals of the measured value, which may differ
@@ -40,13 +42,17 @@ implementation of the method, on Covertype, which is not part of fedkg. Rows wit
 context. Reduced runs are smaller than those of the papers (`--full`), so a verdict is about the
 setting that is stated with it.
 
+The papers on FedSGM and arXiv 2602.13004 (uncertainty of Granger causality) have no studies: only
+their abstracts are available.
+
 The pages about [SCFA](../concepts/scfa.md), [federated Granger
 causality](../concepts/federated-granger.md) and [knowledge
 injection](../how-to/knowledge-injection.md) explain the methods. The papers' symbols:
 
 - SCFA: heterogeneity of the sites `alpha` (Dirichlet), distance of their gradients `D`, effect of
   the weights `gamma`, bound on a gradient `L_c`; in figure 2 the squared gradient is fitted by
-  a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2.
+  a / sqrt(round) + b rho with violation rate rho, and `r2` is R^2. Rounds `until 90 %` are
+  [`rounds_to_90`](run-folder.md) of a run.
 - PC-FedAvg: `H` local steps in a round; the "step of the theorem" is the longest that it allows.
 - Granger: `M` clients with `P` states and `D` measurements each; "setting S" is the paper's first
   system; losses of client 2 with augmentation `(L_2)_a` and of the server `L_s`; `rho(H)` and
@@ -138,6 +144,8 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                 f"{command}; size `{result['size']}`, {result['seeds']} seeds, data:"
                 f" {result['data']}, {result['seconds']:.0f} s at a load of {result['load']}.\n"
             )
+            if result.get("version") != version_of(paper.name, study):
+                parts.append("The jobs or the code of this study have changed since this run.\n")
             if result["settings"]:
                 settings = "; ".join(
                     "`" + one.replace("`", "'") + "`" for one in result["settings"]
@@ -150,6 +158,14 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                 for row in result["rows"]
             ]
             parts.append("")
+            if (paper.name, study.name) == ("scfa", "saving"):
+                judged = [row["verdict"] for row in result["rows"] if row["verdict"]]
+                held = sum(one.startswith(("reproduced", "partly")) for one in judged)
+                parts.append(
+                    f"{held or 'None'} of the {len(judged)} conditions"
+                    f" {'show' if held > 1 else 'shows'} a saving beyond the differences of the"
+                    " seeds.\n"
+                )
     return "\n".join(parts)
 
 

@@ -7,6 +7,7 @@ A study is a table, a figure or a theorem of a paper. It runs jobs of `fedkg/pap
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -43,6 +44,7 @@ SIZE_TOLERANCE = 0.25
 """Relative difference up to which a size counts as the published one."""
 
 RESULTS = "results"
+VERSION = "version"
 
 DATA_PATHS = {
     "ai4i": ("ai4i2020.csv.gz", "ai4i2020.csv"),
@@ -55,14 +57,16 @@ DATA_PATHS = {
     "covtype": ("covtype*.csv*", "covtype.data*"),
     "traffic": ("volume_hourly_*.csv*",),
     "fhwa": ("*.VOL", "*.vol"),
-    "hai": ("train1.csv*",),
-    "swat": ("*Normal*.csv",),
     "skab": ("anomaly-free/*.csv*",),
+    "sumo": ("city.toml", "segments*.csv*"),
 }
 """A file by which the folder of each data set is recognised."""
 
-TABLE_FILES = frozenset({"ai4i", "secom", "covtype"})
+TABLE_FILES = frozenset({"ai4i", "secom", "covtype", "sumo"})
 """Data sets that fedkg reads from one file instead of a folder."""
+
+FOLDER_MARKS = ("secom.data", "city.toml")
+"""Files of these data sets that stand for their folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +76,16 @@ class Claim:
     Attributes:
         support: this number for each seed, such as a difference or a saved share.
         published: the number that follows from the paper; None if it has only the sign.
+        each_seed: whether the paper claims it of every training, such as a proved bound, instead
+            of the mean over trainings.
+        interval: the 95 % interval of a number that is estimated once from all seeds; None to
+            compute it from the seeds.
     """
 
     support: tuple[float, ...]
     published: float | None = None
+    each_seed: bool = False
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +119,7 @@ def verdict(row: Row) -> str:
       size needs only the first.
     - `partly`: it holds, with another size.
     - `not`: the interval contains 0 or is on the other side.
+    - A claim about each seed is `reproduced` if no seed contradicts it, otherwise `not`.
     - `cannot be reproduced because ...`: data or details are missing.
     - empty: a line of context, or one seed.
     """
@@ -117,9 +128,13 @@ def verdict(row: Row) -> str:
     if row.claim is None:
         return ""
     known = [value for value in row.claim.support if math.isfinite(value)]
-    interval = mean_interval(known)
-    if interval is None:
+    interval = row.claim.interval or mean_interval(known)
+    if not known or interval is None:
         return "one seed: no verdict" if known else "not: it was never reached"
+    if row.claim.each_seed:
+        seeds = len(row.claim.support)
+        failed = sum(not value > 0 for value in row.claim.support)
+        return f"not: it fails for {failed} of {seeds} seeds" if failed else "reproduced"
     low, high = interval
     if high < 0:
         return "not: the opposite"
@@ -333,16 +348,23 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     file = bench.folder / RESULTS / f"{slug(study.name)}.json"
     source = "generated" if bench.data is None else str(bench.data.resolve())
     wanted = {"paper": paper.name, "study": study.name, "size": bench.size, "data": source}
-    wanted["jobs"] = jobs_digest(paper.name)
+    wanted["version"] = version_of(paper.name, study)
+    help_ = (
+        f"choose another folder with --out, or delete {bench.folder} with the results of all"
+        " studies of this size"
+    )
     if file.is_file():
         result = json.loads(file.read_text(encoding="utf-8"))
         if wanted.items() <= result.items():
             return dict(result)
         raise UsageError(
-            f"{file} is a result of other data or of another version of the jobs",
-            help=f"choose another folder with --out, or delete {bench.folder} with the "
-            "results of all studies of this size",
+            f"{file} is a result of other data or of another version of the study", help=help_
         )
+    stamp = bench.folder / VERSION
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") != wanted["version"]:
+        raise UsageError(f"{bench.folder} has parts of another version of the study", help=help_)
+    bench.folder.mkdir(parents=True, exist_ok=True)
+    replace_file(stamp, wanted["version"].encode())
     begun = time.monotonic()
     rows = [
         asdict(row)
@@ -364,10 +386,11 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     return dict(_finite(result))
 
 
-def jobs_digest(paper: str) -> str:
-    """A short SHA-256 of the job files and rules of a paper: their version."""
+def version_of(paper: str, study: Study) -> str:
+    """A short SHA-256 of a paper's job files, of their rules and of the module of its studies."""
+    module = inspect.getsourcefile(study.run)
     digest = hashlib.sha256()
-    for file in sorted(JOBS.glob(f"{paper}_*")):
+    for file in (*sorted(JOBS.glob(f"{paper}_*")), *([] if module is None else [Path(module)])):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -386,7 +409,8 @@ def find_data(root: Path, name: str) -> Path | None:
             continue
         for pattern in DATA_PATHS.get(name, ()):
             for file in sorted(folder.glob(pattern)):
-                return file if name in TABLE_FILES and "secom.data" not in file.name else folder
+                alone = name in TABLE_FILES and not file.name.startswith(FOLDER_MARKS)
+                return file if alone else folder
     return None
 
 

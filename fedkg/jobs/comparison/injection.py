@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkg.jobs.comparison.paired_test import paired_test
-from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
-from fedkg.jobs.trial_expansion import INJECT
+from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, Measure
+from fedkg.jobs.trial_expansion import INJECT, TrialConfig
 
 FIGURES: Mapping[str, str] = {
     "violation": "range_violation",
@@ -17,6 +18,9 @@ FIGURES: Mapping[str, str] = {
     "masked": "masked",
 }
 """Columns of `knowledge.csv`, and their names in `results.json`."""
+
+SHOWN = 5e-4
+"""The least loss that three decimals show."""
 
 
 def knowledge_values(
@@ -38,10 +42,17 @@ def knowledge_values(
     }
 
 
-def describe_injection(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One or two sentences for each trained setting with knowledge.
+def describe_injection(
+    results: Sequence[Mapping[str, Any]],
+    configs: Sequence[TrialConfig] = (),
+    sites: Sequence[Mapping[str, str]] = (),
+) -> list[str]:
+    """One to three sentences for each trained setting with knowledge.
 
-    `Any`: rows of `results.json`.
+    Args:
+        results: rows of `results.json`; `Any`: JSON.
+        configs: the trials, to name the site that loses most; sweeps have none.
+        sites: the rows of `sites.csv`.
     """
     said = []
     for row in results:
@@ -82,7 +93,45 @@ def describe_injection(results: Sequence[Mapping[str, Any]]) -> list[str]:
                     f"The knowledge {sure} {row['title']}: {measure.title} changes by "
                     f"{found.mean:+.3f}; compare a smaller `trust`, or correct the knowledge."
                 )
+            said += _worst_loss(
+                _by_site(row, configs, sites), _by_site(plain, configs, sites), measure
+            )
     return said
+
+
+def _by_site(
+    row: Mapping[str, Any], configs: Sequence[TrialConfig], sites: Sequence[Mapping[str, str]]
+) -> dict[str, tuple[float, str]]:
+    """The metric of each site, as a mean over the seeds of a row, and its number of test rows."""
+    trials = {
+        config.id
+        for config in configs
+        if (config.algorithm, dict(config.setting)) == (row["algorithm"], row["setting"])
+        and ("" if config.corrupt is None else config.corrupt.site) == row["corrupted"]
+    }
+    own = [line for line in sites if line["trial"] in trials and line.get(row["measure"])]
+    return {
+        name: (
+            statistics.fmean(float(line[row["measure"]]) for line in own if line["client"] == name),
+            next(line["test_rows"] for line in own if line["client"] == name),
+        )
+        for name in dict.fromkeys(line["client"] for line in own)
+    }
+
+
+def _worst_loss(
+    known: Mapping[str, tuple[float, str]], plain: Mapping[str, tuple[float, str]], measure: Measure
+) -> list[str]:
+    """A sentence about the site that loses most by knowledge: a total hides it."""
+    gains = {
+        name: measure.sign * (known[name][0] - plain[name][0]) for name in known if name in plain
+    }
+    worst = min(gains, key=lambda name: gains[name], default="")
+    if not worst or gains[worst] > -SHOWN:
+        return []
+    rows = f"{known[worst][1]} test {'row' if known[worst][1] == '1' else 'rows'}"
+    change = f"from {plain[worst][0]:.3f} to {known[worst][0]:.3f} ({rows})"
+    return [f"With the knowledge, site {worst} loses most: its {measure.title} changes {change}."]
 
 
 def _without_injection(row: Mapping[str, Any]) -> dict[str, str]:

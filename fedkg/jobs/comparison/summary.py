@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fedkg.federated.metrics import rounds_to, rounds_to_own_share
+from fedkg.federated.metrics import rounds_to, rounds_to_lower_error, rounds_to_own_share
 from fedkg.jobs.comparison.injection import knowledge_values
 from fedkg.jobs.comparison.paired_test import PairedTest, mean_interval, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
@@ -347,10 +347,12 @@ def _first_round_at_target(lines: Sequence[Line], target: float, measure: Measur
 
 
 def _first_round_at_90_percent(lines: Sequence[Line], measure: Measure) -> int | None:
+    """The first round at 90 % of the last value, or of the fall of an error; None without one."""
     measured = [line for line in lines if line[measure.name]]
-    if not measured or not measure.higher or float(measured[-1][measure.name]) == 0.0:
+    values = [float(line[measure.name]) for line in measured]
+    if not values or (measure.higher and values[-1] == 0.0):
         return None
-    place = rounds_to_own_share([float(line[measure.name]) for line in measured])
+    place = (rounds_to_own_share if measure.higher else rounds_to_lower_error)(values)
     return None if place is None else int(measured[place - 1]["round"])
 
 

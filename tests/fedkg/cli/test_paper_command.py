@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
 from fedkg.papers.granger import neural_granger, pcmci
 from fedkg.papers.page import collect, render_page
-from fedkg.papers.scfa import first_at_90, saved
+from fedkg.papers.pcfedavg import FEASIBLE
+from fedkg.papers.scfa import first_at_90, lost_above, r2_row, saved
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
 
 Command = Callable[..., Any]
@@ -31,8 +33,9 @@ ASKED = {
 }
 
 
-def claim(*support: float, published: float | None = None) -> Row:
-    return Row(label="x", ours=support, claim=Claim(support=support, published=published))
+def claim(*support: float, published: float | None = None, each_seed: bool = False) -> Row:
+    own = Claim(support=support, published=published, each_seed=each_seed)
+    return Row(label="x", ours=support, claim=own)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,14 @@ def claim(*support: float, published: float | None = None) -> Row:
         (claim(0.0, 0.0, 0.0), "not: no difference beyond the seeds"),
         (claim(1.0, math.nan), "one seed: no verdict"),
         (claim(math.nan, math.nan), "not: it was never reached"),
+        (claim(0.01, 9.0, 0.02), "not: no difference beyond the seeds"),
+        (claim(0.01, 9.0, 0.02, each_seed=True), "reproduced"),
+        (claim(0.01, 9.0, -0.02, each_seed=True), "not: it fails for 1 of 3 seeds"),
+        (claim(0.01, 9.0, math.nan, each_seed=True), "not: it fails for 1 of 3 seeds"),
+        (claim(1.0, each_seed=True), "one seed: no verdict"),
+        (r2_row(0.96, (0.95, 0.97)), "reproduced"),
+        (r2_row(0.96, (0.85, 0.97)), "not: no difference beyond the seeds"),
+        (r2_row(0.96, None), "one seed: no verdict"),
         (Row(label="x", ours=(1.0, 2.0)), ""),
         (
             Row(label="x", ours=(1.0,), impossible="the data are secret"),
@@ -167,6 +178,51 @@ def test_results_of_other_data_are_rejected(tmp_path: Path) -> None:
         run_study(paper, study, other)
 
 
+def test_no_sweep_sets_a_field_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sweep of each study."""
+    asked: list[list[str]] = []
+
+    def record(*_: object, changes: list[str] = [], **__: object) -> None:  # noqa: B006
+        asked.append([change.partition("=")[0] for change in changes])
+        raise InterruptedError
+
+    monkeypatch.setattr(Bench, "sweep", record)
+    studies = [*PAPERS["scfa"].studies[1:], *PAPERS["together"].studies]
+    studies += [PAPERS["fedstl"].study(name) for name in ("table 2", "figure 3")]
+    for study in studies:
+        with suppress(InterruptedError):
+            list(study.run(bench(tmp_path)))
+    assert len(asked) == len(studies)
+    assert all(len(fields) == len(set(fields)) for fields in asked)
+
+
+@pytest.mark.slow
+def test_the_sets_of_pcfedavg_bind(tmp_path: Path) -> None:
+    paper = PAPERS["pcfedavg"]
+    place = Bench(folder=tmp_path, size="smoke", say=lambda _: None)
+    rows = run_study(paper, paper.study("figure 2"), place)["rows"]
+    left = [row["mean"] for row in rows if row["published"] == "leaves its sets"]
+    assert len(left) == 3
+    assert min(left) > FEASIBLE
+
+
+def test_results_and_parts_of_another_version_are_rejected_and_noted(tmp_path: Path) -> None:
+    paper = PAPERS["granger"]
+    folder = tmp_path / "paper-granger"
+    place = Bench(folder=folder / "reduced", size="reduced")
+    result = run_study(paper, paper.study("table 6"), place)
+    changed = "The jobs or the code of this study have changed since this run."
+    assert changed not in render_page(collect([folder]))
+    file = folder / "reduced" / "results" / "table-6.json"
+    file.write_text(json.dumps(result | {"version": "e3b0c44298fc"}))
+    assert changed in render_page(collect([folder]))
+    with pytest.raises(UsageError, match="or of another version of the study"):
+        run_study(paper, paper.study("table 6"), place)
+    (folder / "reduced" / "version").write_text("e3b0c44298fc")
+    with pytest.raises(UsageError, match="has parts of another version of the study"):
+        run_study(paper, paper.study("table 7"), place)
+
+
 def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Path) -> None:
     paper = PAPERS["granger"]
     place = Bench(folder=tmp_path / "paper-granger" / "reduced", size="reduced")
@@ -198,12 +254,46 @@ def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
     assert find_data(tmp_path, "mnist") == tmp_path / "mnist"
     assert find_data(tmp_path, "fashion-mnist") == tmp_path / "fashion-mnist"
     assert find_data(tmp_path, "secom") is None
+    (tmp_path / "sumo").mkdir()
+    table = tmp_path / "sumo" / "segments.csv.gz"
+    table.touch()
+    assert find_data(tmp_path, "sumo") == table
+    (tmp_path / "sumo" / "city.toml").touch()
+    assert find_data(tmp_path, "sumo") == tmp_path / "sumo"
 
 
 def test_saved_rounds() -> None:
     assert saved([32, 10], [41, 0.0 + 10]) == pytest.approx((9 / 41, 0.0))
     assert first_at_90({2: 0.1, 4: 0.5, 8: 0.46, 16: 0.5}) == 4
     assert math.isnan(first_at_90({2: 0.1, 4: 0.0}))
+
+
+def test_lost_f1_is_paired_by_seed() -> None:
+    points = [(0, 0.01, 0.8), (0, 0.3, 0.6), (0, 0.4, 0.4), (1, 0.02, 0.5), (1, 0.1, 0.2)]
+    found = lost_above([*points, (2, 0.0, 0.9), (2, 0.2, 0.8)])
+    assert found == pytest.approx((0.3, math.nan, 0.1), nan_ok=True)
+
+
+def test_proved_bounds_hold_for_each_seed_and_times_have_no_verdict(tmp_path: Path) -> None:
+    """Margins far apart: Student's interval of their mean includes 0."""
+    margins = {0: 0.01, 1: 9.0, 2: 0.02}
+    place = tmp_path / "granger" / "computed" / "blocks"
+    place.mkdir(parents=True)
+    for seed, margin in margins.items():
+        own = json.dumps({"theorem": [1.0, 1.0 + margin]})
+        (place / f"seed-{seed}.json").write_text(own)
+    paper = PAPERS["granger"]
+    rows = run_study(paper, paper.study("theorem 6.3"), bench(tmp_path / "granger"))["rows"]
+    assert [row["verdict"] for row in rows] == ["", "", "reproduced"]
+    place = tmp_path / "fedstl" / "computed" / "mining"
+    place.mkdir(parents=True)
+    for template in range(1, 8):
+        for turn in range(3):
+            name = f"template-{template}-1-properties-turn-{turn}.json"
+            (place / name).write_text("1e-9")
+    paper = PAPERS["fedstl"]
+    rows = run_study(paper, paper.study("table 3"), bench(tmp_path / "fedstl"))["rows"]
+    assert {row["verdict"] for row in rows} == {""}
 
 
 def test_peers_find_a_driver_and_no_common_effect() -> None:

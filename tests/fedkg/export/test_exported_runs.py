@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import onnxruntime
@@ -19,15 +20,17 @@ rule mono {} require fault never falls as feed rises
 """
 
 
-def finished_run(folder, capsys, hard=""):
+TABLE = "sites: [north, south]\ndata: {path: t.csv, label: fault}\n"
+
+
+def finished_run(folder, capsys, hard="", data=TABLE):
     random = np.random.default_rng(1)
     rows = np.round(random.uniform([10, 20], [110, 90], (300, 2)), 1)
     lines = [f"{feed},{temp},{int(feed + temp > 120)}" for feed, temp in rows]
     (folder / "t.csv").write_text("\n".join(["feed,temp,fault", *lines]))
     (folder / "rules.fkg").write_text(RULES.replace("{}", hard))
     (folder / "job.yaml").write_text(
-        "name: t\nrules: [rules.fkg]\nsites: [north, south]\n"
-        "data: {path: t.csv, label: fault}\nmodel: {hidden: [4]}\nalgorithm: fedavg\n"
+        f"name: t\nrules: [rules.fkg]\n{data}model: {{hidden: [4]}}\nalgorithm: fedavg\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
         "evaluation: {local_baseline: false}\n"
     )
@@ -66,3 +69,26 @@ def test_a_hard_rule_that_compares_answers_is_named(tmp_path, capsys):
     assert done.code == 1, done.err
     assert "`mono` cannot be enforced" in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_trial_with_projection_is_preferred_and_named(tmp_path, capsys):
+    (tmp_path / "sites.yaml").write_text("sites: {north: {url: t.csv}, south: {url: t.csv}}\n")
+    data = "data: {set: table, sites_file: sites.yaml, test: 0.2, server: 0.1}\n"
+    compare = "compare: {training.projection: [false, true]}\n"
+    finished_run(tmp_path, capsys, data=data + compare)
+    first, projected = (one["id"] for one in json.loads((tmp_path / "run/trials.json").read_text()))
+    done = call(capsys, "export", tmp_path / "run", "-o", tmp_path / "out")
+    assert f"trial: {projected} (choose another one with --trial)" in done.out
+    assert re.search(r"verified on 10,000 random inputs, in \d+\.\d s", done.out)
+    assert json.loads((tmp_path / "out/certificate.json").read_text())["run"]["trial"] == projected
+    done = call(
+        capsys, "export", tmp_path / "run", "-o", tmp_path / "other", "--trial", first, "--json"
+    )
+    assert json.loads(done.out)["run"]["trial"] == first
+
+    done = call(capsys, "predict", tmp_path / "run", "-o", tmp_path / "answers.csv")
+    assert f"by trial {projected}," in done.out, done.err
+    paths = (tmp_path / "rules.fkg", tmp_path / "t.csv", "--baseline", tmp_path / "run")
+    asked = call(capsys, "monitor", *paths)
+    assert f"baseline: trial {projected} of {tmp_path / 'run'}" in asked.err

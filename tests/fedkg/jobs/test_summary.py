@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fedkg.jobs import Job
+from fedkg.jobs.comparison.injection import describe_injection
 from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, summarise_seeds
+from fedkg.jobs.comparison_metric import MEASURES
 from fedkg.jobs.trial_expansion import expand_trials
 
 
@@ -70,6 +72,19 @@ def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
     assert base["rounds_to_target"]["values"] == [4.0]
     assert ours["reached"] == 0
     assert ours["rounds_to_90"]["mean"] is None
+
+
+def test_rounds_to_90_percent_of_the_fall_of_an_error():
+    rounds = [
+        line | {"rmse": line["f1"], "f1": ""}
+        for line in lines("fedavg-s0", [80.0, 60.0, 44.5, 43.5, 40.0, 50.0])
+        + lines("scfa-s0", [80.0, 81.0, 80.0])
+    ]
+    base, ours = compare_trials(
+        configs(1), rounds, [], float("nan"), measure=MEASURES["regression"]
+    )
+    assert base["rounds_to_90"]["values"] == [4.0]  # 44 or less: 80 - 0.9 * (80 - 40)
+    assert ours["rounds_to_90"]["values"] == [None], "no error is below the first"
 
 
 def test_mixed_seeds_are_no_clear_difference():
@@ -158,3 +173,30 @@ def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
     )
     assert len(describe_comparison([base, ours], 0.1)) == 1
     assert describe_comparison([base, ours | {"baseline": True}], 0.1) == []
+
+
+def test_the_site_that_loses_most_by_knowledge_is_named():
+    job = {
+        "rules": ["r.fkg"],
+        "sites": {"west": {}, "east": {}},
+        "data": {"set": "table", "path": "t.csv", "split": "column"},
+        "compare": {"model.inject": [False, True]},
+    }
+    plain, known = found = expand_trials(Job.model_validate(job))
+    rounds = lines(plain.id, [0.5]) + lines(known.id, [0.6])
+    sites = [
+        {"trial": trial.id, "client": client, "test_rows": "4", "f1": value}
+        for trial, values in ((plain, ("0.75", "0.5")), (known, ("0.0", "0.9")))
+        for client, value in zip(("west", "east"), values, strict=True)
+    ]
+    knowledge = [
+        {"trial": trial.id, "client": ""}
+        | dict.fromkeys(("violation", "knowledge", "contained", "masked"), "0.1")
+        for trial in found
+    ]
+    results = compare_trials(found, rounds, [], 0.5, [], MEASURES["detection"], knowledge)
+    (*_, said) = describe_injection(results, found, sites)
+    change = "its F1 changes from 0.750 to 0.000 (4 test rows)."
+    assert said == f"With the knowledge, site west loses most: {change}"
+    sites = [line | {"f1": "0.5"} for line in sites]
+    assert len(describe_injection(results, found, sites)) == 1, "no site loses"
