@@ -55,7 +55,8 @@ def sessions(pages: list[dict[str, str]], folder: Path) -> list[dict[str, Any]]:
 
     # this process has a solver, and no module that stands for an absent library
     del playground_session.WITHOUT["z3"]
-    sys.modules.pop("pyoxigraph", None)
+    for name in playground_session.WITHOUT:
+        sys.modules.pop(name, None)
     sys.meta_path.insert(0, playground_session.AbsentLibraries())
     playground_session.FOLDER = folder
     playground_session.PROJECT = ROOT / "pyproject.toml"

@@ -33,6 +33,7 @@ from fedkg_compiler.editor.language_service import (
     LanguageService,
     format_text,
 )
+from fedkg_compiler.editor.partial_check import with_notes
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.syntax.tree import Example
 from fedkg_compiler.input_files import GRAPH_SUFFIXES
@@ -94,6 +95,9 @@ class OpenFile:
 FullCheck = Callable[[Request], Awaitable[Result | None]]
 """Runs `check_fully`; None if it failed."""
 
+Restriction = Callable[[RuleDocument], tuple[RuleDocument, tuple[Diagnostic, ...]]]
+"""What can be checked of a document, and notes about the rest; see `partial_check`."""
+
 
 class RuleLanguageServer(LanguageServer):
     """The server, with its open files.
@@ -101,18 +105,22 @@ class RuleLanguageServer(LanguageServer):
     Args:
         run_full_check: where the full check runs: in another process, or in a browser in this one.
         version: of fedkg.
+        restrict: finds what can be checked where libraries are absent; None: everything.
     """
 
-    def __init__(self, run_full_check: FullCheck, version: str) -> None:
+    def __init__(
+        self, run_full_check: FullCheck, version: str, restrict: Restriction | None = None
+    ) -> None:
         super().__init__("fedkg", version)
         self.run_full_check = run_full_check
+        self.restrict = restrict or (lambda document: (document, ()))
         self.files: dict[str, OpenFile] = {}
         self.graphs: tuple[str, ...] = ()
         self._published: dict[str, list[Diagnostic]] = {}
 
     async def check_fully(self, file: OpenFile, origin: str = "") -> Result | None:
         """Run the full check on the text of a file, or find the triples behind rule `origin`."""
-        document = file.document
+        document, _ = self.restrict(file.document)
         request = Request(
             path=str(document.path),
             text=document.text,
@@ -148,7 +156,8 @@ class RuleLanguageServer(LanguageServer):
         """Publish the diagnostics of the quick check, and plan the full one."""
         file = self.open_file(uri)
         try:
-            file.diagnostics = file.check.check(file.document)
+            document, notes = self.restrict(file.document)
+            file.diagnostics = with_notes(file.check.check(document), notes)
         except FedkgError as error:
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
             return
@@ -203,7 +212,7 @@ class RuleLanguageServer(LanguageServer):
             range=self.to_range(uri, found.span),
             message=f"{found.message}\n{found.help}" if found.help else found.message,
             severity=_SEVERITIES[found.severity],
-            code=found.code,
+            code=found.code or None,
             source="fedkg",
             related_information=related,
         )
@@ -242,7 +251,9 @@ class RuleLanguageServer(LanguageServer):
         result = await self.check_fully(file)
         if result is None or file.document is not document:
             return
-        file.diagnostics = file.check.remember(document, result.diagnostics)
+        checked, notes = self.restrict(document)
+        found = file.check.remember(checked, result.diagnostics)
+        file.diagnostics = with_notes(found, notes)
         file.service.rules = result.rules
         file.examples = result.examples
         self.publish(uri)
@@ -268,9 +279,11 @@ async def _check_in_process(request: Request) -> Result | None:
     return Result.from_json(output.decode()) if process.returncode == 0 else None
 
 
-def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
+def make_server(
+    run_full_check: FullCheck, version: str, restrict: Restriction | None = None
+) -> RuleLanguageServer:
     """A server with all its features, not yet started."""
-    server = RuleLanguageServer(run_full_check, version)
+    server = RuleLanguageServer(run_full_check, version, restrict)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(ls: RuleLanguageServer, params: lsp.InitializeParams) -> None:
