@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation.example_runner import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
+    from fedkg_compiler.analysis.cause_description import CauseDescription
     from fedkg_compiler.analysis.pack_difference import RuleDifference
     from fedkg_compiler.analysis.rule_description import Description
     from fedkg_compiler.authoring.fixes import FixedFiles
@@ -326,6 +327,17 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
             entity,
             lambda ref, shown: replay(pack, ref.bank, ref.row, shown.matrix(contract), shown.now),
         )
+
+
+def explain_cause(pack: Pack, name: str) -> CauseDescription | None:
+    """Explain a `cause` of a pack; None if it has no cause of this name."""
+    found = next((one for one in pack.manifest.causes if one.name == name), None)
+    if found is None:
+        return None
+    with needs_compiler("explaining causes"):
+        from fedkg_compiler.analysis.cause_description import describe_cause
+
+        return describe_cause(found)
 
 
 def find_origins(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkg.authoring import CompileError, needs_compiler, render, resolve_source
+from fedkg.authoring import CompileError, is_authored, needs_compiler, render, resolve_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +129,9 @@ def find_neighbours(
     Asserted statements alone count, because inferred ones repeat them with other properties.
 
     Args:
-        paths: the rule files and graphs that were compiled.
-        names: names of things as packs write entities.
+        paths: the rule files and graphs that were compiled; a pack among them names no graph.
+        names: names of things as packs write entities: their labels, with commas between several.
+            A label of several things names none of them.
 
     Returns:
         By name, the neighbours that are named in the graph; a name without any is left out.
@@ -138,15 +139,19 @@ def find_neighbours(
     Raises:
         UsageError: a file does not exist.
     """
+    if not names:
+        return {}
     with needs_compiler("reading graphs"):
-        from pyoxigraph import NamedNode
-
-        from fedkg_compiler.graph.graph_terms import local_name
+        files = [resolve_source(path) for path in paths if is_authored(path)]
         from fedkg_compiler.pipeline import look_up
 
-        graph = look_up([resolve_source(path) for path in paths])[0].graph
-    if graph is None or graph.told is None or not names:
+        graph = look_up(files)[0].graph
+    if graph is None or graph.told is None:
         return {}
+    from pyoxigraph import NamedNode
+
+    from fedkg_compiler.graph.graph_terms import local_name
+
     triples = [
         (quad.subject.value, quad.predicate.value, quad.object.value)
         for quad in graph.told.triples()
@@ -165,15 +170,19 @@ def find_neighbours(
     for subject, relation, other in links:
         sharing.setdefault((relation, other), {})[subject] = None
     labels = {iri: graph.label_of(iri) for iri in kinds}
-    entities = {
-        iri: [name for name in names if f", {label}, " in f", {name}, "]
-        for iri, label in labels.items()
-    }
+    by_label: dict[str, list[str]] = {}
+    for iri, label in labels.items():
+        by_label.setdefault(label, []).append(iri)
+    entities: dict[str, list[str]] = {}
+    for name in names:
+        for label in _labels_in(name, by_label):
+            for iri in by_label[label] if len(by_label[label]) == 1 else ():
+                entities.setdefault(iri, []).append(name)
     found: dict[str, dict[str, Neighbour]] = {}
     for is_subject in (False, True):  # an inverse of a statement that was found adds nothing
         for subject, relation, other in links:
             thing, next_to = (other, subject) if is_subject else (subject, other)
-            for name in entities[thing]:
+            for name in entities.get(thing, ()):
                 others = () if is_subject else tuple(sharing[relation, other])
                 found.setdefault(name, {}).setdefault(
                     next_to,
@@ -186,3 +195,14 @@ def find_neighbours(
                     ),
                 )
     return {name: tuple(each.values()) for name, each in found.items()}
+
+
+def _labels_in(name: str, labels: Collection[str]) -> Iterator[str]:
+    """The labels that a name consists of. A label may contain commas, so the longest counts."""
+    parts = name.split(", ")
+    while parts:
+        ends = range(len(parts), 0, -1)
+        end = next((end for end in ends if ", ".join(parts[:end]) in labels), 0)
+        if end:
+            yield ", ".join(parts[:end])
+        parts = parts[end or 1 :]

@@ -23,6 +23,11 @@ APP = "playground/app"
 """Where the playground is on the site."""
 CODES_PAGE = "reference/codes.md"
 PLAYGROUND_PAGE = "playground.md"
+LINKED = frozenset((ROOT / "playground" / "linked_codes.txt").read_text().split())
+"""Codes whose example gives its code in the playground too, which has fewer libraries.
+
+`python tests/playground/without_libraries.py --codes > playground/linked_codes.txt` finds them.
+"""
 
 sys.path[:0] = [str(ROOT), str(ROOT / "compiler")]
 
@@ -39,29 +44,37 @@ def encode_state(files: Mapping[str, str]) -> str:
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
+def playground_files(page: str) -> dict[str, str]:
+    """The files of the example on a page of a code as the playground names them; {} for none."""
+    from fedkg_compiler.diagnostics.code_registry import example_files
+
+    return {
+        "rules.fkg" if name == "page.fkg" else name: text
+        for name, text in example_files(page).items()
+    }
+
+
 def code_page(code: str) -> str:
     """The page of a code, with a link to its example in the playground."""
     from fedkg_compiler.diagnostics import CODES
-    from fedkg_compiler.diagnostics.code_registry import example_files
+    from fedkg_compiler.diagnostics.code_registry import block_language
     from fedkg_compiler.diagnostics.severities import severities_of
+
+    def fence(block: re.Match[str]) -> str:
+        text = re.sub(r"^ {4}", "", block[0], flags=re.MULTILINE)
+        return f"```{block_language(text.lstrip())}\n{text}```\n"
 
     record = CODES[code]
     body = re.sub(
-        r"(?:^ {4}.*\n|^\n(?= {4}))+",
-        lambda block: "```fkg\n" + re.sub(r"^ {4}", "", block[0], flags=re.MULTILINE) + "```\n",
-        record.page.rstrip() + "\n",
-        flags=re.MULTILINE,
+        r"(?:^ {4}.*\n|^\n(?= {4}))+", fence, record.page.rstrip() + "\n", flags=re.MULTILINE
     )
     parts = [
         f"# {code}: {record.title}\n",
         f"Severity: {' or '.join(severities_of(code))}.\n",
         body,
     ]
-    files = example_files(record.page)
-    if files and is_built():
-        rules, *others = files
-        state = encode_state({"rules.fkg": files[rules], **{name: files[name] for name in others}})
-        link = f"../../../{APP}/index.html#{state}"
+    if code in LINKED and is_built():
+        link = f"../../../{APP}/index.html#{encode_state(playground_files(record.page))}"
         parts.append(f'<a href="{link}">Open the example in the playground</a>\n')
     return "\n".join(parts)
 

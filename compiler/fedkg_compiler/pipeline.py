@@ -60,6 +60,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Rule,
     RuleFile,
     Signal,
+    Statement,
     Use,
     Waiver,
 )
@@ -602,21 +603,23 @@ def _rule_terms(
 
 
 def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:
-    if graphs:
+    return bool(graphs) or any(
+        asks_graph(statement) for file in files for statement in file.statements
+    )
+
+
+def asks_graph(statement: Statement) -> bool:
+    """Whether a statement cannot be compiled without the knowledge graph."""
+    if isinstance(statement, RowsAre | Load) or (
+        isinstance(statement, Use) and not statement.rules
+    ):
         return True
-    for statement in (statement for file in files for statement in file.statements):
-        if isinstance(statement, RowsAre | Load) or (
-            isinstance(statement, Use) and not statement.rules
-        ):
-            return True
-        if isinstance(statement, Signal) and statement.term is not None:
-            return True
-        quantifier = getattr(statement, "quantifier", None)
-        if quantifier is not None and isinstance(quantifier.source, Pattern | InClass | InQuery):
-            return True
-        if any(isinstance(node, Over) for node in names_in(statement)):
-            return True
-    return False
+    if isinstance(statement, Signal) and statement.term is not None:
+        return True
+    quantifier = getattr(statement, "quantifier", None)
+    if quantifier is not None and isinstance(quantifier.source, Pattern | InClass | InQuery):
+        return True
+    return any(isinstance(node, Over) for node in names_in(statement))
 
 
 def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:

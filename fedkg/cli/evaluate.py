@@ -96,7 +96,7 @@ def evaluate(
     the same rules; fedkg converts their headers, units, numbers and times.
 
     With --report fedkg writes an HTML page from the overview of all rules down to single rows. A
-    graph among the rules adds the neighbours of each machine.
+    graph, given or named by `use`, adds the neighbours of each machine.
 
     \b
     Examples:
@@ -206,17 +206,15 @@ class IncidentReport:
         self, found: dict[str, Any], rules: Sequence[str | Path], diagnostics: Sequence[Diagnostic]
     ) -> None:
         """Write the page of incidents. `Any`: JSON. Raises MissingExtra, UsageError."""
-        from fedkg import authoring
         from fedkg.evaluation.incidents import named_in_events
         from fedkg.graphs import find_neighbours
         from fedkg.report.incident_page import incident_page
 
         assert self.path is not None
         names = named_in_events(found)
-        has_graph = any(authoring.is_graph(path) and not _is_pack(path) for path in rules)
         text = incident_page(
             found,
-            neighbours=find_neighbours(rules, names) if has_graph and names else None,
+            neighbours=find_neighbours(rules, names),
             causes=self.causes,
             notes=_omissions(diagnostics),
         )

@@ -33,7 +33,10 @@ def explain(
         str,
         typer.Argument(
             metavar="CODE | RULE",
-            help="A code from a message, such as FKG012; or the name of a rule, shape or query.",
+            help=(
+                "A code from a message, such as FKG012; or the name of a rule, cause, shape or "
+                "query."
+            ),
         ),
     ] = "",
     files: Annotated[
@@ -61,12 +64,13 @@ def explain(
     site: SiteName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Explain a diagnostic code, or what a rule requires.
+    """Explain a diagnostic code, what a rule requires, or what a cause allows.
 
     For a code: an example that fails, and how to fix it. For a rule: its meaning in words, the
     number of entities, the compiled formula, the source of its numbers, and values that satisfy and
     violate it. The name of a shape, of a part of one, of a query, a title or a file selects all
-    rules compiled from it, and its parts that were decided on the graph.
+    rules compiled from it, and its parts that were decided on the graph. For a cause: the
+    clients that it connects. For an accepted suggestion also its evidence.
 
     With --entity fedkg also shows the triples of the graph through which the rule, shape or query
     applies to the entity, each with its file and line, or with the axioms from which it follows.
@@ -117,6 +121,13 @@ def explain(
                 f"explain {what} {_file_with_rule(what, taken)}"
             )
         raise
+    cause = authoring.explain_cause(pack, what)
+    if cause is not None:
+        if as_json:
+            print_json(cause.to_json())
+        else:
+            print_line("\n".join(cause.lines()))
+        return
     rules, parts = find_rules(pack, what)
     behind = (
         {one.rule: one for one in authoring.find_origins(taken, rules[:MAX_RULES], entity)}

@@ -50,7 +50,14 @@ def find_rules(pack: Pack, what: str) -> tuple[list[str], list[Placement]]:
     if not rules and not parts:
         raise UsageError(
             f"unknown rule `{what}`",
-            help=_suggest_name(plain, [*names, *(one.part for one in manifest.placements)]),
+            help=_suggest_name(
+                plain,
+                [
+                    *names,
+                    *(one.part for one in manifest.placements),
+                    *(one.name for one in manifest.causes),
+                ],
+            ),
         )
     return rules, parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedkg.errors import JobError
@@ -32,8 +33,21 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", authoring.RuleWarning)
-        pack = authoring.compile(authoring.parse_sources(job.rules))
+        pack = authoring.compile(rule_sources(job.rules))
     return pack, tuple(str(warning.message) for warning in caught)
+
+
+def rule_sources(rules: Sequence[str]) -> list[str | Path]:
+    """The rule files of a job for the compiler; those in the current folder relative to it, because
+    messages show the paths.
+    """
+    from fedkg.authoring import parse_sources
+
+    here = Path.cwd()
+    return [
+        path.relative_to(here) if isinstance(path, Path) and path.is_relative_to(here) else path
+        for path in parse_sources(rules)
+    ]
 
 
 def empty_pack() -> Pack:

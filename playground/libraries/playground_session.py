@@ -26,8 +26,17 @@ from fedkg.evaluation.example_runner import run_example
 from fedkg.evaluation.table_readings import table_values
 from fedkg.pack.bank import reads
 from fedkg.tables import read_table
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.editor.full_check import Request, Result, check_fully
 from fedkg_compiler.editor.language_server import make_server
+from fedkg_compiler.editor.partial_check import with_notes, without_unchecked
+from fedkg_compiler.editor.rule_document import RuleDocument
+from fedkg_compiler.frontends.fkg.binding.library import library_files
+from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
+from fedkg_compiler.frontends.fkg.syntax.tree import EarlierModel, RuleFile, Use
+from fedkg_compiler.input_files import instead
+from fedkg_compiler.pipeline import asks_graph
 
 FOLDER = Path("/playground")
 """The files of the page."""
@@ -38,6 +47,7 @@ MOST_SIGNALS = 8
 """Signals of a rule that the timeline shows; of more, the first."""
 WITHOUT = {
     "pyoxigraph": "rules that use an ontology or a graph need a library that the page lacks",
+    "safetensors": "knowledge from a safetensors or ONNX file needs a library that the page lacks",
     "z3": "the solver is not loaded yet; try again in a moment",
 }
 """Libraries that may be absent, and what a user reads who needs them."""
@@ -92,7 +102,7 @@ class Session:
         if not any(isinstance(one, AbsentLibraries) for one in sys.meta_path):
             sys.meta_path.append(AbsentLibraries())
         project = tomllib.loads(PROJECT.read_text())["project"]
-        self._server = make_server(_check, project["version"])
+        self._server = make_server(_check, project["version"], _restrict)
         self._beside: dict[str, str] = {}
         self._server.protocol.set_writer(_Port(post), include_headers=False)
 
@@ -102,10 +112,7 @@ class Session:
         protocol.handle_message(json.loads(message, object_hook=protocol.structure_message))
 
     def write_files(self, files: str) -> None:
-        """Replace the files of the page: a JSON object of texts by name.
-
-        Graphs beside the rules count even if no rule names them.
-        """
+        """Replace the files of the page: a JSON object of texts by name."""
         texts: dict[str, str] = json.loads(files)
         beside = {name: text for name, text in texts.items() if name != RULES}
         is_new, self._beside = beside != self._beside, beside
@@ -115,7 +122,6 @@ class Session:
             path.unlink()
         for name, text in texts.items():
             Path(Path(name).name).write_text(text, encoding="utf-8")
-        self._server.graphs = tuple(name for name in beside if is_graph(name))
         if is_new:
             for uri in [*self._server.files]:
                 del self._server.files[uri]
@@ -152,12 +158,50 @@ def _answer(ask: Callable[[], dict]) -> str:
         return json.dumps({"error": f"this needs a library that the playground lacks: {error}"})
 
 
+def _restrict(document: RuleDocument):
+    """What can be checked of a document without the absent libraries, and notes about the rest.
+
+    Graphs beside the rules count even if no rule names them.
+    """
+
+    def reason(statement):
+        needed = _library_of(statement, document.path)
+        return WITHOUT[needed] if needed and not _is_there(needed) else ""
+
+    checked, notes = without_unchecked(document, reason)
+    if (graphs := _graphs()) and not _is_there("pyoxigraph"):
+        start = Span(file=str(document.path), line=1, column=1, end_line=1, end_column=1)
+        message = f"{', '.join(graphs)} is not read: {WITHOUT['pyoxigraph']}"
+        notes = (Diagnostic(code="", severity="info", span=start, message=message), *notes)
+    return checked, notes
+
+
+def _library_of(statement, path: Path) -> str:
+    """The library, perhaps absent, without which a statement cannot be checked; "" for none."""
+    if asks_graph(statement):
+        return "pyoxigraph"
+    if isinstance(statement, Use):  # of rules, which may ask for a graph
+        tree = RuleFile(file=str(path), text="", statements=(statement,))
+        files = library_files([tree], [path], Problems())
+        if any(asks_graph(one) for file in files for one in file.tree.statements):
+            return "pyoxigraph"
+    if any(isinstance(node, EarlierModel) for node in trees_in(statement)):
+        return "safetensors"
+    return ""
+
+
 def _compiled():
-    """The pack of the page's rules. Raises CompileError."""
-    found = authoring.check([RULES, *_graphs()], fresh=True, reason=False)
+    """The pack of the page's rules, and the notes about rules that are not part of it.
+
+    Raises CompileError.
+    """
+    document, notes = _restrict(RuleDocument(Path(RULES), Path(RULES).read_text(encoding="utf-8")))
+    with instead({document.path: document.text.encode()}):
+        found = authoring.check([RULES], fresh=True, reason=False)
     if found.pack is None:
-        raise authoring.CompileError(found.diagnostics, authoring.render(found.diagnostics))
-    return found.pack
+        wrong = with_notes(found.diagnostics, notes)
+        raise authoring.CompileError(wrong, authoring.render(wrong))
+    return found.pack, [f"line {one.span.line}: {one.message}" for one in notes]
 
 
 def _graphs() -> list[str]:
@@ -169,11 +213,11 @@ def _explain(what: str) -> str:
     if what.upper().startswith("FKG") and what[3:].isdigit():
         title, page = authoring.explain(what)
         return f"{what.upper()}: {title}\n\n{page.strip()}"
-    return "\n".join(authoring.explain_in(_compiled(), what).lines())
+    return "\n".join(authoring.explain_in(_compiled()[0], what).lines())
 
 
 def _evaluate() -> dict:
-    pack = _compiled()
+    pack, notes = _compiled()
     table = read_table(TABLE)
     found = evaluate(pack, table).to_json()
     contract = pack.manifest.contract
@@ -195,6 +239,7 @@ def _evaluate() -> dict:
             ],
         }
     times = readings.times
+    found["notes"] = [*notes, *found["notes"]]
     return found | {"traces": traces, "times": None if times is None else [str(t) for t in times]}
 
 

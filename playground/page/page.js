@@ -121,17 +121,24 @@ const client = new LSPClient({
   timeout: 60000,
   extensions: languageServerExtensions(),
   notificationHandlers: {
-    "textDocument/publishDiagnostics": (_, params) => {
-      showProblems(params.diagnostics);
+    "textDocument/publishDiagnostics": (_, { uri, diagnostics }) => {
+      problems.set(uri, diagnostics);
+      showProblems();
       return false;
     },
     "window/logMessage": (_, { message }) => {
-      showProblems([], message);
+      problems.clear();
+      showProblems(message);
+      return true;
+    },
+    "window/showMessage": (_, { message }) => {
+      showProblems(message);
       return true;
     },
   },
 });
 
+const problems = new Map(); // the diagnostics of each file, by its URI
 let files = {};
 let shown = RULES;
 let view;
@@ -164,22 +171,37 @@ function openFile(name) {
   element("tabs").replaceChildren(...tabs);
 }
 
-function showProblems(diagnostics, message = "") {
-  const items = diagnostics.map(({ range, code, message: text, severity }) => {
-    const { line, character } = range.start;
-    const place = `${RULES}:${line + 1}:${character + 1}`;
-    const button = make("button", { type: "button" }, place);
-    button.addEventListener("click", () => {
-      if (shown !== RULES) openFile(RULES);
-      const at = view.state.doc.line(line + 1).from + character;
-      view.dispatch({ selection: { anchor: at }, scrollIntoView: true });
-      view.focus();
-    });
-    const kind = ["", "error", "warning", "info"][severity];
-    const link = make("a", { href: `../../reference/codes/${code}/` }, code);
-    return make("li", { class: kind, "data-code": code }, button, `: ${kind}[`, link, `]: ${text}`);
+/** A button with a place of a file, which shows it in the editor. */
+function placeButton(uri, { start: { line, character } }) {
+  const name = decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
+  const button = make("button", { type: "button" }, `${name}:${line + 1}:${character + 1}`);
+  button.addEventListener("click", () => {
+    if (files[name] === undefined) return;
+    if (shown !== name) openFile(name);
+    const { doc } = view.state;
+    const from = doc.line(Math.min(line + 1, doc.lines));
+    const at = Math.min(from.from + character, from.to);
+    view.dispatch({ selection: { anchor: at }, scrollIntoView: true });
+    view.focus();
   });
-  if (message) items.push(make("li", { class: "error" }, message));
+  return button;
+}
+
+function problemItem(uri, { range, code, message, severity, relatedInformation: related }) {
+  const kind = ["", "error", "warning", "info"][severity];
+  const link = code ? ["[", make("a", { href: `../../reference/codes/${code}/` }, code), "]"] : [];
+  const item = make("li", { class: kind, "data-code": code ?? "" });
+  item.append(placeButton(uri, range), `: ${kind}`, ...link, `: ${message}`);
+  const notes = (related ?? []).map(({ location, message: note }) =>
+    make("li", {}, placeButton(location.uri, location.range), `: ${note}`),
+  );
+  if (notes.length) item.append(make("ul", {}, ...notes));
+  return item;
+}
+
+function showProblems(message = "") {
+  const items = [...problems].flatMap(([uri, ones]) => ones.map((one) => problemItem(uri, one)));
+  if (message) items.push(make("li", { class: "note" }, message));
   element("problems").replaceChildren(...items);
 }
 

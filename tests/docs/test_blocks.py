@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from blocks import ROOT, RUN, Block, blocks, commands, matches, pages
 from command import Command, call
 
@@ -132,3 +135,22 @@ def test_blocks_are_found_with_their_notes(tmp_path: Path) -> None:
 def test_output_matches_with_gaps() -> None:
     assert matches(["a ... c", "", "d"], "a bbb c\nd\n")
     assert not matches(["a ... c"], "a bbb c\nd\n")
+
+
+IN_DEV = frozenset({"flwr", "ray", "model_signing", "pyshacl"})
+"""Libraries that the extra `dev` installs, which all tests need."""
+
+
+def test_ci_installs_the_libraries_that_pages_need() -> None:
+    """Without them, the pages would always skip."""
+    needed = {block.notes["needs"] for page in pages() for block in blocks(page)
+              if "needs" in block.notes}  # fmt: skip
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    texts = [step.get("run", "") for step in workflow["jobs"]["gates"]["steps"]]
+    step = next(text for text in texts if "tests/docs/test_blocks.py" in text)
+    imported = re.search(r'python -c "import (.*)"', step)
+    assert imported is not None
+    assert set(imported[1].split(", ")) == needed - IN_DEV
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    bench = extra["optional-dependencies"]["bench"]
+    assert set(re.findall(r'"([^" ]+>=[^"]+)"', step)) <= set(bench)

@@ -44,17 +44,54 @@ def test_a_link_contains_all_files() -> None:
     assert len(state) < 200
 
 
-def test_every_code_with_an_example_has_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_whose_example_works_in_the_playground_have_a_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hook, "is_built", lambda: True)
-    linked = 0
+    linked = set()
     for code in CODES:
         page = hook.code_page(code)
         assert page.startswith(f"# {code}: {CODES[code].title}\n\nSeverity: ")
         found = re.search(r'href="\.\./\.\./\.\./playground/app/index\.html#([\w-]+)"', page)
         if found:
-            linked += 1
+            linked.add(code)
             assert decode(found[1])["rules.fkg"] in page
-    assert linked > 200
+    assert linked == hook.LINKED
+    assert len(linked) > 100
+
+
+@pytest.mark.slow
+def test_the_playground_shows_the_code_of_each_example_with_a_link() -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("without_libraries.py")), "--codes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == hook.LINKED
+
+
+@pytest.mark.parametrize(
+    ("code", "languages"),
+    [
+        ("FKG001", {"fkg"}),
+        ("FKG101", {"sh"}),
+        ("FKG106", {"sh"}),
+        ("FKG122", {"fkg", "text"}),
+        ("FKG140", {"sh"}),
+        ("FKG288", {"turtle"}),
+        ("FKG320", {"sh"}),
+        ("FKG321", {"turtle"}),
+    ],
+)
+def test_a_block_has_its_own_language(
+    code: str, languages: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "is_built", lambda: True)
+    page = hook.code_page(code)
+    assert set(re.findall(r"^```(\w+)$", page, re.MULTILINE)) == languages
+    assert ("Open the example" in page) == (code == "FKG001")
 
 
 def test_without_the_playground_there_are_no_links(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,13 @@ rule high require presure <= 8 bar
 """
 
 
+KEEP_WORKER = """const Original = Worker;
+window.Worker = class extends Original {
+  constructor(...parts) { super(...parts); window.playgroundWorker = this; }
+};"""
+"""A script that gives tests the worker of the page."""
+
+
 class Handler(SimpleHTTPRequestHandler):
     """Serves files without a log, and notes what was asked for."""
 
@@ -63,6 +70,7 @@ def page(address: str) -> Iterator[Page]:
     """The page, as soon as Python is ready in it."""
     with chromium() as tab:
         tab.send("Network.enable")
+        tab.send("Page.addScriptToEvaluateOnNewDocument", source=KEEP_WORKER)
         tab.send("Page.navigate", url=address)
         wait(tab, "document.body?.dataset.status === 'ready'")
         yield tab
@@ -107,7 +115,7 @@ def test_the_page_is_there_at_once_and_evaluates_its_example(page: Page) -> None
 def test_typing_shows_the_diagnostics_of_check(page: Page, tmp_path: Path) -> None:
     write(page, RULES)
     wait(page, "document.querySelectorAll('#problems li[data-code]').length >= 2")
-    shown = page.run("[...document.querySelectorAll('#problems li')].map((one) => one.innerText)")
+    shown = page.run("[...document.querySelectorAll('#problems > li')].map(one => one.innerText)")
     (tmp_path / "rules.fkg").write_text(RULES)
     done = subprocess.run(
         [sys.executable, "-m", "fedkg", "check", "rules.fkg", "--json"],
@@ -118,11 +126,34 @@ def test_typing_shows_the_diagnostics_of_check(page: Page, tmp_path: Path) -> No
     )
     expected = [
         f"rules.fkg:{one['line']}:{one['column']}: {one['severity']}[{one['code']}]: "
-        f"{one['message']}" + (f"\n{one['help']}" if one["help"] else "")
+        f"{one['message']}"
+        + (f"\n{one['help']}" if one["help"] else "")
+        + "".join(
+            f"\nrules.fkg:{other['line']}:{other['column']}: {other['message']}"
+            for other in one["related"]
+        )
         for one in json.loads(done.stdout)["diagnostics"]
     ]
+    assert "this is in `bar`" in expected[0]
     assert [one.replace("\xa0", " ") for one in shown] == expected
     wait(page, "document.querySelectorAll('.cm-lintRange').length")
+
+
+def test_statements_that_need_a_graph_are_named_beside_other_problems(page: Page) -> None:
+    write(page, "use isa95\nrule limit require pressure <= 60 degC\nrule b require pressure <=")
+    found = "[...document.querySelectorAll('#problems > li')].map((one) => one.innerText)"
+    wait(page, f"{found}.length >= 2 && {found}[0].includes('not checked')")
+    assert page.run(found)[0].startswith("rules.fkg:1:1: info: not checked: rules that use an")
+
+
+def test_messages_of_the_server_are_shown(page: Page) -> None:
+    params = {"type": 3, "message": "example: holds, as expected"}
+    message = {"jsonrpc": "2.0", "method": "window/showMessage", "params": params}
+    page.run(
+        "playgroundWorker.dispatchEvent(new MessageEvent('message', {data: {lsp: "
+        f"{json.dumps(json.dumps(message))}}}}}))"
+    )
+    wait(page, "document.querySelector('#problems > li.note')?.innerText.startsWith('example:')")
 
 
 def test_the_link_opens_the_same_rules(page: Page, address: str) -> None:

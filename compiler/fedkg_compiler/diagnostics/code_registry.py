@@ -12,6 +12,12 @@ from typing_extensions import override
 
 _CODE = re.compile(r"FKG\d{3}")
 _FILE = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
+_LANGUAGES = {"ttl": "turtle", "rq": "sparql", "rdf": "xml", "xsd": "xml", "fkg": "fkg"}
+_BLOCKS = {
+    r"fedkg ": "sh",
+    r"@prefix |[\w-]+:[\w-]+ ": "turtle",
+    r"[a-z]+ ": "fkg",  # also a misspelt statement
+}
 _FOLDER = Path(__file__).resolve().parent / "codes"
 
 
@@ -51,11 +57,21 @@ CODES: Mapping[str, Code] = _Codes()
 """Every diagnostic code, in ascending order."""
 
 
+def block_language(text: str) -> str:
+    """The language of a block on a page: ``fkg``, ``turtle``, ``sparql``, ``xml``, ``sh`` or
+    ``text``.
+    """
+    if named := re.match(r"# [\w-]+\.(\w+)", text):
+        return _LANGUAGES.get(named[1], "text")
+    return next((name for start, name in _BLOCKS.items() if re.match(start, text)), "text")
+
+
 def example_files(page: str) -> dict[str, str]:
     """The files of the example on a page of a code, by name; {} if it has none.
 
-    The first block of a page is a rule file, ``page.fkg``. Blocks right after it that begin with
-    ``# NAME.ttl`` (``.csv``, ``.rq`` and so on) are the files next to it.
+    The first block of the page is the rule file, ``page.fkg``, unless it is in another language.
+    Blocks right after it that begin with ``# NAME.ttl`` (``.csv``, ``.rq`` and so on) are the files
+    next to it.
     """
     found: dict[str, str] = {}
     after = 0
@@ -63,6 +79,8 @@ def example_files(page: str) -> dict[str, str]:
         text = textwrap.dedent(block[0])
         name = _FILE.match(text)
         if not found:
+            if block_language(text) != "fkg":
+                break
             found["page.fkg"] = text
         elif name is not None and not page[after : block.start()].strip():
             found[name["name"]] = text[name.end() :]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
@@ -26,9 +27,16 @@ from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Span
 from fedkg_compiler.editor.full_check import ExampleVerdict, Request, Result
 from fedkg_compiler.editor.incremental_check import IncrementalCheck
-from fedkg_compiler.editor.language_service import Completion, LanguageService, format_text
+from fedkg_compiler.editor.language_service import (
+    TABLE_SUFFIXES,
+    Completion,
+    LanguageService,
+    format_text,
+)
+from fedkg_compiler.editor.partial_check import with_notes
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.syntax.tree import Example
+from fedkg_compiler.input_files import GRAPH_SUFFIXES
 
 IDLE = 0.4
 """Seconds without a change after which the full check starts."""
@@ -38,6 +46,9 @@ FULL_CHECK = (sys.executable, "-m", "fedkg", "lsp", "--check")
 
 RUN_EXAMPLE = "fedkg.runExample"
 """The command behind the lens above an example; its arguments are the URI and the line from 0."""
+
+_WATCHING = "workspace.did_change_watched_files.dynamic_registration"
+"""The capability of a client that tells a server which files have changed on disk."""
 
 _SEVERITIES = {
     "error": lsp.DiagnosticSeverity.Error,
@@ -84,6 +95,9 @@ class OpenFile:
 FullCheck = Callable[[Request], Awaitable[Result | None]]
 """Runs `check_fully`; None if it failed."""
 
+Restriction = Callable[[RuleDocument], tuple[RuleDocument, tuple[Diagnostic, ...]]]
+"""What can be checked of a document, and notes about the rest; see `partial_check`."""
+
 
 class RuleLanguageServer(LanguageServer):
     """The server, with its open files.
@@ -91,17 +105,22 @@ class RuleLanguageServer(LanguageServer):
     Args:
         run_full_check: where the full check runs: in another process, or in a browser in this one.
         version: of fedkg.
+        restrict: finds what can be checked where libraries are absent; None: everything.
     """
 
-    def __init__(self, run_full_check: FullCheck, version: str) -> None:
+    def __init__(
+        self, run_full_check: FullCheck, version: str, restrict: Restriction | None = None
+    ) -> None:
         super().__init__("fedkg", version)
         self.run_full_check = run_full_check
+        self.restrict = restrict or (lambda document: (document, ()))
         self.files: dict[str, OpenFile] = {}
         self.graphs: tuple[str, ...] = ()
+        self._published: dict[str, list[Diagnostic]] = {}
 
     async def check_fully(self, file: OpenFile, origin: str = "") -> Result | None:
         """Run the full check on the text of a file, or find the triples behind rule `origin`."""
-        document = file.document
+        document, _ = self.restrict(file.document)
         request = Request(
             path=str(document.path),
             text=document.text,
@@ -137,35 +156,63 @@ class RuleLanguageServer(LanguageServer):
         """Publish the diagnostics of the quick check, and plan the full one."""
         file = self.open_file(uri)
         try:
-            file.diagnostics = file.check.check(file.document)
+            document, notes = self.restrict(file.document)
+            file.diagnostics = with_notes(file.check.check(document), notes)
         except FedkgError as error:
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
             return
-        self.publish(uri, file)
+        self.publish(uri)
         if file.waiting is not None:
             file.waiting.cancel()
         file.waiting = asyncio.get_running_loop().create_task(self._check_fully(uri, file))
 
-    def publish(self, uri: str, file: OpenFile) -> None:
-        """Send the diagnostics of the file to the client."""
-        own = str(file.document.path)
-        items = [self.to_diagnostic(uri, one) for one in file.diagnostics if one.span.file == own]
-        self.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri=uri, diagnostics=items)
-        )
+    def publish(self, uri: str) -> None:
+        """Send the diagnostics of an open file, and of the other files where they have changed."""
+        found = self._diagnostics_by_uri()
+        for place in dict.fromkeys([uri, *self._published, *found]):
+            ones = found.get(place, [])
+            if place == uri or ones != self._published.get(place, []):
+                items = [self.to_diagnostic(place, one) for one in ones]
+                self.text_document_publish_diagnostics(
+                    lsp.PublishDiagnosticsParams(uri=place, diagnostics=items)
+                )
+        self._published = found
+
+    def _diagnostics_by_uri(self) -> dict[str, list[Diagnostic]]:
+        """Those of the open files, and of the graphs, shapes and sheets that they use.
+
+        An open file is checked as the client shows it. So what another file finds in it does not
+        count: that one reads it from the disk.
+        """
+        found: dict[str, list[Diagnostic]] = {uri: [] for uri in self.files}
+        for uri, file in self.files.items():
+            for one in file.diagnostics:
+                place = self._uri_of(one.span.file)
+                if place is None or (place != uri and place in self.files):
+                    continue
+                ones = found.setdefault(place, [])
+                if one not in ones:
+                    ones.append(one)
+        return found
+
+    def _uri_of(self, file: str) -> str | None:
+        """The URI of an open file, or of one on disk; None if there is no such file."""
+        opened = (uri for uri, one in self.files.items() if str(one.document.path) == file)
+        path = Path(file).absolute()
+        return next(opened, from_fs_path(str(path)) if path.is_file() else None)
 
     def to_diagnostic(self, uri: str, found: Diagnostic) -> lsp.Diagnostic:
         """A diagnostic of the compiler as one of the protocol."""
         related = [
             lsp.DiagnosticRelatedInformation(location=location, message=one.message)
             for one in found.related
-            if (location := self.to_location(uri, one.span)) is not None
+            if (location := self.to_location(one.span)) is not None
         ]
         return lsp.Diagnostic(
             range=self.to_range(uri, found.span),
             message=f"{found.message}\n{found.help}" if found.help else found.message,
             severity=_SEVERITIES[found.severity],
-            code=found.code,
+            code=found.code or None,
             source="fedkg",
             related_information=related,
         )
@@ -173,20 +220,19 @@ class RuleLanguageServer(LanguageServer):
     def to_range(self, uri: str, span: Span) -> lsp.Range:
         """A span as a range in the units that client and server have agreed on."""
         source = self.source(uri)
-        return source.position_codec.range_to_client_units(
-            source.lines,
-            lsp.Range(
-                lsp.Position(span.line - 1, span.column - 1),
-                lsp.Position(span.end_line - 1, span.end_column - 1),
-            ),
+        found = lsp.Range(
+            lsp.Position(span.line - 1, span.column - 1),
+            lsp.Position(span.end_line - 1, span.end_column - 1),
         )
+        try:
+            return source.position_codec.range_to_client_units(source.lines, found)
+        except (OSError, UnicodeDecodeError):  # a file on disk that is not UTF-8
+            return found
 
-    def to_location(self, uri: str, span: Span) -> lsp.Location | None:
-        """A span of this file or of another one on disk; None if there is no such file."""
-        if span.file == str(self.files[uri].document.path):
-            return lsp.Location(uri, self.to_range(uri, span))
-        other = from_fs_path(str(Path(span.file).absolute())) if Path(span.file).is_file() else None
-        return None if other is None else lsp.Location(other, self.to_range(other, span))
+    def to_location(self, span: Span) -> lsp.Location | None:
+        """A span of an open file or of one on disk; None if there is no such file."""
+        uri = self._uri_of(span.file)
+        return None if uri is None else lsp.Location(uri, self.to_range(uri, span))
 
     def place(self, uri: str, position: lsp.Position) -> tuple[int, int]:
         """Line and column of a position, counting characters from 1."""
@@ -205,10 +251,12 @@ class RuleLanguageServer(LanguageServer):
         result = await self.check_fully(file)
         if result is None or file.document is not document:
             return
-        file.diagnostics = file.check.remember(document, result.diagnostics)
+        checked, notes = self.restrict(document)
+        found = file.check.remember(checked, result.diagnostics)
+        file.diagnostics = with_notes(found, notes)
         file.service.rules = result.rules
         file.examples = result.examples
-        self.publish(uri, file)
+        self.publish(uri)
 
 
 async def _check_in_process(request: Request) -> Result | None:
@@ -231,15 +279,27 @@ async def _check_in_process(request: Request) -> Result | None:
     return Result.from_json(output.decode()) if process.returncode == 0 else None
 
 
-def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
+def make_server(
+    run_full_check: FullCheck, version: str, restrict: Restriction | None = None
+) -> RuleLanguageServer:
     """A server with all its features, not yet started."""
-    server = RuleLanguageServer(run_full_check, version)
+    server = RuleLanguageServer(run_full_check, version, restrict)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(ls: RuleLanguageServer, params: lsp.InitializeParams) -> None:
         options: Any = params.initialization_options  # Any: JSON of the client
         graphs = options.get("graphs", []) if isinstance(options, dict) else []
         ls.graphs = tuple(one for one in graphs if isinstance(one, str))
+
+    @server.feature(lsp.INITIALIZED)
+    async def initialized(ls: RuleLanguageServer, params: lsp.InitializedParams) -> None:
+        if get_capability(ls.client_capabilities, _WATCHING, default=False):
+            suffixes = ",".join(one[1:] for one in sorted(GRAPH_SUFFIXES | TABLE_SUFFIXES))
+            watcher = lsp.FileSystemWatcher(f"**/*.{{{suffixes}}}")
+            options = lsp.DidChangeWatchedFilesRegistrationOptions([watcher])
+            method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            registration = lsp.Registration(id=method, method=method, register_options=options)
+            await ls.client_register_capability_async(lsp.RegistrationParams([registration]))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def did_open(ls: RuleLanguageServer, params: lsp.DidOpenTextDocumentParams) -> None:
@@ -250,7 +310,8 @@ def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
         ls.check_now(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
-    async def did_save(ls: RuleLanguageServer, params: lsp.DidSaveTextDocumentParams) -> None:
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def did_save(ls: RuleLanguageServer, params: object) -> None:
         for uri in ls.files:  # another file may use what was saved
             ls.check_now(uri)
 
@@ -259,6 +320,7 @@ def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
         file = ls.files.pop(params.text_document.uri, None)
         if file is not None and file.waiting is not None:
             file.waiting.cancel()
+        ls.publish(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def hover(ls: RuleLanguageServer, params: lsp.HoverParams) -> lsp.Hover | None:
@@ -288,7 +350,7 @@ def make_server(run_full_check: FullCheck, version: str) -> RuleLanguageServer:
         uri = params.text_document.uri
         file = ls.open_file(uri)
         span = file.service.definition(file.document, *ls.place(uri, params.position))
-        return None if span is None else ls.to_location(uri, span)
+        return None if span is None else ls.to_location(span)
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     def refer(ls: RuleLanguageServer, params: lsp.ReferenceParams) -> list[lsp.Location]:

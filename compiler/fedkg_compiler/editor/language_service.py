@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ from fedkg.units.text import known_units, parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Span
-from fedkg_compiler.editor.full_check import RuleFacts
-from fedkg_compiler.editor.rule_document import Kind, Occurrence, RuleDocument
+from fedkg_compiler.editor.full_check import SHOWN_ENTITIES, RuleFacts
+from fedkg_compiler.editor.rule_document import Kind, Occurrence, RuleDocument, moved
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORDS
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
@@ -29,6 +29,7 @@ from fedkg_compiler.input_files import GRAPH_SUFFIXES, InputMemory, instead, rem
 from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
+    from fedkg_compiler.frontends.fkg.binding.scope import Sources
     from fedkg_compiler.graph.graph_terms import KnownTerm
     from fedkg_compiler.graph.ontologies import Catalog
 
@@ -37,6 +38,8 @@ MOST_TABLES = 20
 """Tables beside the rule file whose headers are offered."""
 MOST_TABLE_BYTES = 2_000_000
 """Larger tables are not opened for their headers."""
+MOST_HEADER_LINES = 50
+"""Lines of a table in which its header is looked for; lines of a title can come before it."""
 MOST_COMPLETIONS = 500
 RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "variable"})
 """What can be renamed: names that the file itself declares."""
@@ -45,6 +48,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _TERM_BEFORE = re.compile(r"(?<!\w)([A-Za-z][\w.-]*)?:[\w.-]*$")
 _UNIT_BEFORE = re.compile(r"(?:\bin\s+|\d\s+)[\w./^°%*-]*$")
 _COLUMN_BEFORE = re.compile(r'\bcolumn\s+"[^"]*$')
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _USE_BEFORE = re.compile(r"^use\s+(?:[\w.]+\s*,\s*)*\w*$")
 _CLASS_BEFORE = re.compile(r"(\w+|`[^`]+`)\s+(?:is(?:\s+not)?|(?:not\s+)?in)\s+\w*$")
 
@@ -103,7 +107,7 @@ class LanguageService:
     def _describe(self, document: RuleDocument, found: Occurrence) -> str:
         match found.kind:
             case "value":
-                return _describe_value(document, found.name)
+                return self._describe_value(document, found.name)
             case "rule":
                 return self._describe_rule(document, found.name)
             case "template":
@@ -126,6 +130,36 @@ class LanguageService:
             case "file":
                 path = document.path.parent / found.name
                 return f"`{path}`" + ("" if path.exists() else " does not exist")
+
+    def _describe_value(self, document: RuleDocument, name: str) -> str:
+        declared = document.declarations().get(("value", name))
+        tree = declared[1].tree if declared else None
+        facts = self._columns_in_graph(document, tree) if isinstance(tree, Signal) else []
+        return "\n\n".join(filter(None, (_describe_value(document, name), *facts)))
+
+    def _columns_in_graph(self, document: RuleDocument, signal: Signal) -> list[str]:
+        """What the graph states about the property that a signal observes: its label, and the
+        columns with their units; [] for a signal with a column in the rule file.
+        """
+        if signal.term is None or signal.column is not None:
+            return []
+        with self._look_up(document) as sources:
+            if sources is None or sources.graph is None:
+                return []
+            graph, term = sources.graph, signal.term
+            iri, _ = graph.resolve(term.text, term.form, term.span)
+            if iri is None:
+                return []
+            lines = [f"{graph.vocabulary.shorten(iri)} “{graph.label_of(iri)}”"]
+            facts = graph.columns_of(iri, None)
+            for fact in facts[:SHOWN_ENTITIES]:
+                entity = f"{graph.label_of(fact.entity)}: " if fact.entity else ""
+                unit = f", in {fact.unit}" if fact.unit else ""
+                lines.append(f"{entity}column “{fact.column}”{unit}")
+            if len(facts) > SHOWN_ENTITIES:
+                lines.append(f"and {len(facts) - SHOWN_ENTITIES:,} more columns")
+            return lines
+        return []
 
     def _describe_rule(self, document: RuleDocument, name: str) -> str:
         declared = document.declarations().get(("rule", name))
@@ -158,7 +192,8 @@ class LanguageService:
         """Where the name at a place is defined: in this file, a sheet, a graph or an ontology."""
         found = document.occurrence_at(line, column)
         if found is None:
-            return None
+            header = _column_at(document, line, column)
+            return None if header is None else _place_of_header(document.path.parent, header)
         if found.kind == "file":
             path = document.path.parent / found.name
             return _start_of(path) if path.is_file() else None
@@ -166,10 +201,14 @@ class LanguageService:
             return next(map(_start_of, _ontology_files(document, found.name)), None)
         if found.kind == "term":
             term = self._term(document, found.name)
-            return None if term is None else self._place_of(document, term)
+            if term is not None:
+                return self._place_of(document, term)
+            return self._place_of_individual(document, found)
         if found.kind == "variable":
             return _place_of_variable(document, found)
         declared = document.declarations().get((found.kind, found.name))
+        if declared is None and found.kind == "value":
+            return _place_of_header(document.path.parent, found.name)
         return declared[0].span if declared else None
 
     def references(self, document: RuleDocument, line: int, column: int) -> list[Span]:
@@ -212,9 +251,15 @@ class LanguageService:
             return [*_words("keyword", STATEMENTS), *_words("keyword", CLAUSES)]
         if _USE_BEFORE.search(before):
             return _ontology_names(document)
-        if _COLUMN_BEFORE.search(before):
-            return [Completion(label=name, kind="column", detail=table)
-                    for name, table in _columns(document.path.parent)]  # fmt: skip
+        if _COLUMN_BEFORE.search(before) or _is_in_backquotes(before):
+            columns = [Completion(label=name, kind="column", detail=table)
+                       for name, table in _columns(document.path.parent)]  # fmt: skip
+            if _COLUMN_BEFORE.search(before):
+                return columns
+            # the quotes are there already
+            names = [replace(one, text="") for one in _names(document) if one.kind == "value"]
+            declared = {one.label for one in names}
+            return [*names, *(one for one in columns if one.label not in declared)]
         if found := _TERM_BEFORE.search(before):
             return self._terms(document, found[1] or "")
         if _UNIT_BEFORE.search(before):
@@ -253,28 +298,59 @@ class LanguageService:
 
     def _vocabulary(self, document: RuleDocument) -> dict[str, KnownTerm]:
         """The terms that the file can name, by their prefixed names and IRIs in brackets."""
+        with self._look_up(document) as sources:
+            terms = () if sources is None or sources.graph is None else sources.graph.terms()
+        return {name: term for term in terms for name in (term.short, f"<{term.iri}>")}
+
+    @contextmanager
+    def _look_up(self, document: RuleDocument) -> Iterator[Sources | None]:
+        """The names and the graph of a file; None if they cannot be read."""
         body = document.text.encode("utf-8", "surrogatepass")
-        with suppress(FedkgError), instead({document.path: body}), remembering(self.memory):
-            sources, _ = look_up([document.path, *self.graphs])
-            if sources.graph is None:
-                return {}
-            terms = sources.graph.terms()
-            sources.graph.close()
-            return {name: term for term in terms for name in (term.short, f"<{term.iri}>")}
-        return {}
+        with instead({document.path: body}), remembering(self.memory):
+            try:
+                sources, _ = look_up([document.path, *self.graphs])
+            except FedkgError:
+                yield None
+                return
+            try:
+                yield sources
+            finally:
+                if sources.graph is not None:
+                    sources.graph.close()
 
     def _place_of(self, document: RuleDocument, term: KnownTerm) -> Span | None:
         """The line of a file that begins with a term, else the first that mentions it."""
         files = [*_ontology_files(document, term.ontology), *_graph_files(document, self.graphs)]
-        local = re.escape(term.short.strip("<>").rpartition(":")[2])
-        for pattern in (rf"^\s*(?:\w*:|<[^>]*){local}>?(?=[\s;.])", rf"{local}(?![\w-])"):
-            for path in files:
-                with suppress(OSError, UnicodeDecodeError):
-                    lines = path.read_text(encoding="utf-8").split("\n")
-                    for number, text in enumerate(lines, 1):
-                        if found := re.search(pattern, text):
-                            return _span(path, number, found.start() + 1, found.end() + 1)
-        return None
+        return _first_line(files, term.short.strip("<>").rpartition(":")[2])
+
+    def _place_of_individual(self, document: RuleDocument, found: Occurrence) -> Span | None:
+        """The line of a graph that begins with a thing, which no ontology defines."""
+        from fedkg_compiler.graph.graph_terms import local_name
+
+        with self._look_up(document) as sources:
+            if sources is None or sources.graph is None:
+                return None
+            is_prefixed = "://" not in found.name
+            iri, _ = sources.graph.resolve(
+                found.name, "pname" if is_prefixed else "iri", found.span
+            )
+            is_known = iri is not None and sources.graph.has(iri)
+        if iri is None or not is_known:
+            return None
+        return _first_line(_graph_files(document, self.graphs), local_name(iri))
+
+
+def _first_line(files: Sequence[Path], name: str) -> Span | None:
+    """The line of a file that begins with a local name, else the first that mentions it."""
+    local = re.escape(name)
+    for pattern in (rf"^\s*(?:\w*:|<[^>]*){local}>?(?=[\s;.])", rf"{local}(?![\w-])"):
+        for path in files:
+            with suppress(OSError, UnicodeDecodeError):
+                lines = path.read_text(encoding="utf-8").split("\n")
+                for number, text in enumerate(lines, 1):
+                    if found := re.search(pattern, text):
+                        return _span(path, number, found.start() + 1, found.end() + 1)
+    return None
 
 
 def format_text(document: RuleDocument) -> str | None:
@@ -434,6 +510,38 @@ def _columns(folder: Path) -> list[tuple[str, str]]:
                 for header in read_table(path).headers:
                     found.setdefault(header, path.name)
     return list(found.items())
+
+
+def _is_in_backquotes(before: str) -> bool:
+    """Whether a name in backquotes begins on a line and does not end there."""
+    code = _STRING.sub("", before).split("#", 1)[0]
+    return code.count("`") % 2 == 1
+
+
+def _column_at(document: RuleDocument, line: int, column: int) -> str | None:
+    """The header after `column` at a place."""
+    statement = document.statement_at(line)
+    tree = statement.tree if statement else None
+    if statement is None or not isinstance(tree, Signal | Label) or tree.column is None:
+        return None
+    span = moved(tree.column.span, statement.chunk.line - 1)
+    is_inside = span.line == line and span.column <= column <= span.end_column
+    return tree.column.text if is_inside else None
+
+
+def _place_of_header(folder: Path, header: str) -> Span | None:
+    """The header in a table of the folder; of a workbook or Parquet file only the file."""
+    name = next((table for one, table in _columns(folder) if one == header), None)
+    if name is None:
+        return None
+    path = folder / name
+    if path.suffix.lower() in {".csv", ".tsv"}:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        cell = re.compile(rf"(?:^|(?<=[,;|\t\"\ufeff ])){re.escape(header)}(?=$|[,;|\t\"\r ])")
+        for number, text in enumerate(lines[:MOST_HEADER_LINES], 1):
+            if found := cell.search(text):
+                return _span(path, number, found.start() + 1, found.end() + 1)
+    return _start_of(path)
 
 
 def _words(kind: str, words: Mapping[str, str]) -> list[Completion]:

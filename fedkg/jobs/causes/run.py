@@ -38,7 +38,7 @@ from fedkg.jobs.folder import (
     RunFolder,
     next_free_folder,
 )
-from fedkg.jobs.rule_pack import empty_pack
+from fedkg.jobs.rule_pack import empty_pack, rule_sources
 from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import LearnedKnowledge, UsedFile
 from fedkg.pack import Pack
@@ -104,7 +104,7 @@ def compile_causes(job: CausesJob) -> Pack:
         return empty_pack()
     from fedkg import authoring
 
-    pack, _ = authoring.load_or_compile(authoring.parse_sources(job.rules))
+    pack, _ = authoring.load_or_compile(rule_sources(job.rules))
     if not pack.manifest.causes:
         raise JobError(
             "rules: there is no `cause` statement",

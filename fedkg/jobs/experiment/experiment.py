@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg import authoring
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.reads import categories_read
@@ -332,15 +331,12 @@ class Experiment:
         return found if found is None else found | {"neighbours": self._neighbours(found)}
 
     def _neighbours(self, incidents: Mapping[str, Any]) -> dict[str, Any]:
-        """What the graph files of the job state about the entities of incidents. `Any`: JSON.
+        """What the graphs of the job state about the entities of incidents. `Any`: JSON.
 
         Endpoints are not asked a second time.
         """
         files = [path for path in self.job.rules if "://" not in path]
-        names = named_in_events(incidents)
-        if not names or not any(authoring.is_graph(path) for path in files):
-            return {}
-        found = find_neighbours(files, names)
+        found = find_neighbours(files, named_in_events(incidents))
         return {name: [asdict(one) for one in each] for name, each in found.items()}
 
     def rules_alone(self, config: TrialConfig) -> RulesAlone | None:

@@ -1,4 +1,4 @@
-"""The grammars of editors colour the words of the language, and the VS Code extension packs."""
+"""The grammars of editors colour the words of the language, and the VS Code extension starts."""
 
 from __future__ import annotations
 
@@ -50,6 +50,27 @@ def test_pygments_reads_every_character_and_colours_words() -> None:
     assert kinds["then"] == "Token.Operator.Word"
     assert kinds["plant:C"] == "Token.Name.Class"
     assert kinds["# c"] == "Token.Comment.Single"
+
+
+def test_the_extension_starts_the_language_server_for_rule_files() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("no node: install Node.js 20 or newer")
+    run = subprocess.run(
+        ["node", str(Path(__file__).with_name("activate.js")), str(EXTENSION)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    asked = json.loads(run.stdout)
+    contributes = json.loads((EXTENSION / "package.json").read_text())["contributes"]
+    [client] = asked["clients"]
+    assert client["server"] == {"command": "fedkg", "args": ["lsp"]}
+    assert client["client"]["initializationOptions"] == {"graphs": []}
+    [language] = contributes["languages"]
+    assert language["extensions"] == [".fkg"]
+    assert client["client"]["documentSelector"] == [{"language": language["id"]}]
+    # the client registers the commands of the server, such as that of a lens
+    assert asked["commands"] == [one["command"] for one in contributes.get("commands", [])]
+    assert asked["calls"] == ["start", "stop"]
+    assert asked["disposed"] == 1
 
 
 @pytest.mark.slow

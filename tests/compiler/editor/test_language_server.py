@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_lsp
@@ -18,6 +19,9 @@ rule b require druck <= 6 bar
 example of b fails for druck = 7 bar
 """
 
+watched: list[Any] = []
+"""The options with which the server asked for changes on disk; `Any`: JSON of the protocol."""
+
 
 @pytest_lsp.fixture(
     config=ClientServerConfig(server_command=[sys.executable, "-m", "fedkg", "lsp"])
@@ -26,8 +30,19 @@ async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
     capabilities = lsp.ClientCapabilities(
         text_document=lsp.TextDocumentClientCapabilities(
             publish_diagnostics=lsp.PublishDiagnosticsClientCapabilities(related_information=True)
-        )
+        ),
+        workspace=lsp.WorkspaceClientCapabilities(
+            did_change_watched_files=lsp.DidChangeWatchedFilesClientCapabilities(
+                dynamic_registration=True
+            )
+        ),
     )
+    watched.clear()
+
+    @lsp_client.feature(lsp.CLIENT_REGISTER_CAPABILITY)
+    def register(params: lsp.RegistrationParams) -> None:
+        watched.extend(one.register_options for one in params.registrations)
+
     await lsp_client.initialize_session(lsp.InitializeParams(capabilities=capabilities))
     yield
     await lsp_client.shutdown_session()
@@ -102,3 +117,48 @@ async def test_a_session(client: LanguageClient, tmp_path: Path) -> None:
         lsp.ExecuteCommandParams(run.command, run.arguments)
     )
     assert result == "fails, as expected"
+
+
+BROKEN = "@prefix x: <http://x.test/> .\nx:a x:b"
+
+
+def problems(client: LanguageClient, file: Path) -> list[tuple[object, int]]:
+    found = client.diagnostics.get(file.as_uri(), [])
+    return [(one.code, one.range.start.line) for one in found]
+
+
+async def until(client: LanguageClient, condition: Callable[[], object]) -> None:
+    """Wait for a notification after which the condition is true."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await client.wait_for_notification(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_problems_of_graphs_and_shapes_are_shown_in_their_files_until_they_are_gone(
+    client: LanguageClient, tmp_path: Path
+) -> None:
+    rules, plant, shapes = (tmp_path / name for name in ("x.fkg", "plant.ttl", "s.ttl"))
+    plant.write_text(BROKEN)
+    shapes.write_text("x:s a x:c .")
+    text = 'use plant\nshapes "s.ttl"\n' + TEXT
+    opened = lsp.TextDocumentItem(uri=rules.as_uri(), language_id="fkg", version=1, text=text)
+    client.text_document_did_open(lsp.DidOpenTextDocumentParams(opened))
+    await until(client, lambda: problems(client, plant) and problems(client, shapes))
+    assert problems(client, plant) == [("FKG103", 1)]
+    assert problems(client, shapes) == [("FKG103", 0)]
+    assert problems(client, rules) == [("FKG315", 1)]
+
+    while not watched:
+        await asyncio.sleep(0.05)
+    assert "ttl" in watched[0]["watchers"][0]["globPattern"]
+    plant.write_text(BROKEN + " x:c .\n")
+    changed = [lsp.FileEvent(plant.as_uri(), lsp.FileChangeType.Changed)]
+    client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams(changed))
+    await until(client, lambda: not problems(client, plant))
+    assert problems(client, shapes) == [("FKG103", 0)]
+
+    closed = lsp.TextDocumentIdentifier(rules.as_uri())
+    client.text_document_did_close(lsp.DidCloseTextDocumentParams(closed))
+    await until(client, lambda: not problems(client, shapes))

@@ -15,11 +15,13 @@ GRAPH = """@prefix plant: <https://example.org/plant#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 @prefix sosa: <http://www.w3.org/ns/sosa/> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit: <http://qudt.org/vocab/unit/> .
 plant:Centre a rdfs:Class ; rdfs:label "Milling centre" ; rdfs:comment "It mills." ;
   fkg:keyColumn "machine" .
 plant:M01 a plant:Centre ; plant:maxTorque 70.0 .
 plant:M02 a plant:Centre ; plant:maxTorque 65.0 .
-plant:torque a sosa:ObservableProperty ; fkg:column "Torque [Nm]" .
+plant:torque a sosa:ObservableProperty ; rdfs:label "spindle torque" ;
+  fkg:column "Torque [Nm]" ; qudt:hasUnit unit:N-M .
 """
 RULES = """use plant
 timeline step 5 min
@@ -35,6 +37,7 @@ rule cools
   allow FKG503 because "start-up"
   require follows recovers(`TIC 101`, 80 degC)
 rule calm require if grade is A then `TIC 101` <= top
+rule second for ?l where { plant:M02 plant:maxTorque ?l } require `Torque [Nm]` <= ?l
 rule tags for ?tag, ?low in table "limits.csv"
   require ?low <= value(?tag)
 example of calm fails for grade = A and `TIC 101` = 75 degC
@@ -45,7 +48,7 @@ example of calm fails for grade = A and `TIC 101` = 75 degC
 def document(tmp_path: Path) -> RuleDocument:
     (tmp_path / "plant.ttl").write_text(GRAPH)
     (tmp_path / "limits.csv").write_text("tag,low\nTIC 101 [°C],5\n")
-    (tmp_path / "data.csv").write_text("Torque [Nm];machine\n1,5;M01\n")
+    (tmp_path / "data.csv").write_text("Torque [Nm];machine;TIC 101 [°C]\n1,5;M01;3\n")
     return RuleDocument(tmp_path / "rules.fkg", RULES)
 
 
@@ -64,6 +67,8 @@ def place(text: str, after: str = "") -> tuple[int, int]:
     ("at", "expected"),
     [
         (place("torque", "require"), "**signal torque**, in N.m, observes plant:torque"),
+        (place("torque", "require"), "plant:torque “spindle torque”"),
+        (place("torque", "require"), "column “Torque [Nm]”, in N.m"),
         (place("`TIC 101`", "rule calm"), "in degC, span 0 .. 90, column “TIC 101 [°C]”"),
         (place("grade", "rule calm"), "**label grade**, classes A, B 2"),
         (place("top", "rule calm"), "constant top = 70 degC"),
@@ -104,14 +109,14 @@ def test_hover_of_a_rule_has_the_facts_of_the_last_full_check(document: RuleDocu
 def test_a_full_check_finds_the_triples_behind_a_rule(document: RuleDocument) -> None:
     request = Request(path=str(document.path), text=document.text, origin="torque_limit")
     facts = check_fully(request, run_example).facts
-    assert any("plant:M01 plant:maxTorque" in line and "plant.ttl:7" in line for line in facts)
+    assert any("plant:M01 plant:maxTorque" in line and "plant.ttl:8" in line for line in facts)
 
 
 def test_a_full_check_runs_the_examples(document: RuleDocument) -> None:
     [example] = check_fully(
         Request(path=str(document.path), text=document.text), run_example
     ).examples
-    assert (example.line, example.passed, example.text) == (17, True, "fails, as expected")
+    assert (example.line, example.passed, example.text) == (18, True, "fails, as expected")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +129,11 @@ def test_a_full_check_runs_the_examples(document: RuleDocument) -> None:
         (place("limits.csv"), "limits.csv", 1, 1),
         (place("?low", "require ?low"), "limits.csv", 1, 5),
         (place("?limit", "require"), "rules.fkg", 9, 17),
-        (place("plant:Centre"), "plant.ttl", 5, 1),
+        (place("plant:Centre"), "plant.ttl", 6, 1),
         (place("plant"), "plant.ttl", 1, 1),
+        (place("plant:M02"), "plant.ttl", 9, 1),
+        (place("TIC 101 [°C]", "column"), "data.csv", 1, 21),
+        (place("`Torque [Nm]`"), "data.csv", 1, 1),
     ],
 )
 def test_definition(
@@ -198,6 +206,8 @@ def test_rename_refuses(
         ("signal z in ", "kg/h", "unit"),
         ("rule y for ?a in class plant:", "plant:Centre", "term"),
         ('signal z column "', "Torque [Nm]", "column"),
+        ("rule y require `Tor", "Torque [Nm]", "column"),
+        ("rule y require `TIC 101` <= `", "TIC 101", "value"),
         ("use ma", "mason", "ontology"),
         ("use pl", "plant", "ontology"),
         ("rule y require grade is ", "B 2", "class"),

@@ -105,6 +105,31 @@ def test_accepted_rules_bring_the_signals_that_they_read(
     assert call(capsys, "suggest", run, "--accepted", "-o", file).code == 2, "the file exists"
 
 
+def test_explain_shows_the_evidence_of_an_accepted_cause(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run / "accepted.fkg"
+    decided = call(capsys, "suggest", run, "--accept", NAMES[1], *WHO, "--accepted", "-o", file)
+    assert decided.code == 0, decided.err
+    (run / "own.fkg").write_text('signal flow in bar column "flow"\nrule a require flow <= 1 bar\n')
+    graph = run / "findings.trig"
+    graph.write_text(
+        "@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix x: <https://x.test/> .\n"
+        'x:p fkg:client "pump" . x:t fkg:client "tank" .\n'
+        "x:run { x:e a fkg:CausalEdge ; fkg:driver x:p ; fkg:driven x:t ; fkg:lagSteps 1 . }\n"
+    )
+    files = [run / "own.fkg", file, graph]
+    done = call(capsys, "explain", NAMES[1], *files)
+    assert done.code == 0, done.err
+    assert "  allows    pump drives tank" in done.out
+    assert "  reviewed  accepted by Bo on " in done.out
+    found = call(capsys, "explain", NAMES[1], *files, "--json").json
+    assert found["cause"] == NAMES[1]
+    assert found["drives"] == [{"driver": "pump", "driven": "tank"}]
+    assert {"evidence", "reviewed"} <= set(found["evidence"])
+    assert NAMES[1] in call(capsys, "explain", NAMES[1][:-1], *files).err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

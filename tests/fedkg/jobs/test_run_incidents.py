@@ -87,10 +87,11 @@ def test_a_run_shows_the_incidents_in_its_data_and_rebuilds_them(tmp_path: Path)
 
 
 def test_a_run_shows_the_incidents_in_its_predictions_and_rebuilds_them(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    (tmp_path / "rules.fkg").write_text(RULES + RULES_ABOUT_PREDICTIONS)
+    job = _job(tmp_path, rules=[str(tmp_path / "rules.fkg")])
+    (tmp_path / "rules.fkg").write_text(f"use plant\n{RULES}{RULES_ABOUT_PREDICTIONS}")
     folder = run_job(job, out=tmp_path / "run").folder
     found = json.loads((folder / PREDICTION_INCIDENTS).read_text())
+    assert found["neighbours"]["M01"][0]["name"] == "line_3", "the rules name the graph"
     rules = {row["rule"]: row for row in RunFolder(folder).rows("rules.csv")}
     counted = {rule["rule"]: rule for rule in found["rules"]}
     assert set(counted) == {"low", "quiet"}

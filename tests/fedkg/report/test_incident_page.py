@@ -17,6 +17,7 @@ from command import Command, call
 from fedkg.authoring import check
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.incidents import BUCKETS, MAX_DETAILED, MAX_EVENTS, find_incidents
+from fedkg.graphs import find_neighbours
 from fedkg.jobs.folder import RunFolder
 from fedkg.pack import Pack
 from fedkg.report.incident_page import incident_page
@@ -234,6 +235,37 @@ def test_a_graph_adds_neighbours_and_a_discovery_adds_causes(
     assert "of these pump_2 violates the rule too" in text
     strong = text.index("boiler drives hall p = 0.010 corrected, strength 0.5, 2 steps (2 min)")
     assert strong < text.index("tower drives hall p = 0.400 corrected, not significant")
+
+
+def test_neighbours_come_from_a_graph_that_the_rules_use_and_belong_to_one_thing(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "campus.ttl").write_text(
+        "@prefix p: <https://example.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        'p:Unit a owl:Class ; fkg:keyColumn "unit" . p:Building a owl:Class .\n'
+        'p:office a p:Building ; rdfs:label "office" ; p:hasPart p:unit .\n'
+        'p:unit a p:Unit ; rdfs:label "office, unit" ; fkg:keyValue "u" ; p:feeds p:hall .\n'
+        'p:twin a p:Unit ; rdfs:label "twin" ; fkg:keyValue "v" ; p:feeds p:hall .\n'
+        'p:hall a p:Building ; rdfs:label "hall" . p:other a p:Building ; rdfs:label "twin" .\n'
+    )
+    (tmp_path / "rules.fkg").write_text(
+        "use campus\nprefix p: <https://example.org/p#>\n"
+        'signal p in bar span 0 .. 10 column "p"\n'
+        "rule high for ?m in class p:Unit require p <= 5 bar\n"
+    )
+    (tmp_path / "t.csv").write_text("unit,p\nu,6\nv,7\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "feeds hall (Building)" in text
+    assert "office (Building) has part it" in text
+    assert "has part office, unit" not in text
+    found = find_neighbours(["rules.fkg"], ["office, unit", "twin", "hall", "office"])
+    assert {name: [one.name for one in each] for name, each in found.items()} == {
+        "office, unit": ["hall", "office"],
+        "hall": ["office, unit", "twin"],
+        "office": ["office, unit"],
+    }
 
 
 def test_shapes_on_a_graph_have_a_report_without_trends(fedkg: Command, tmp_path: Path) -> None:

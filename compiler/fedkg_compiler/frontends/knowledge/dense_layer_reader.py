@@ -10,8 +10,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from fedkg.pack.knowledge_models import Layer
 
@@ -80,6 +78,9 @@ class Read:
 
 def read_safetensors(body: bytes) -> Read:
     """The layers of a safetensors file. Raises Unreadable."""
+    from safetensors import SafetensorError  # absent in a browser
+    from safetensors.numpy import load
+
     try:
         tensors = load(body)
         length = int.from_bytes(body[:8], "little")
