@@ -61,8 +61,18 @@ class Page:
             self.events.append(message)
         return message
 
-    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Load a file in a window of this size."""
+    def open(self, place: Path | str, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Load a file, or an address, in a window of this size."""
+        self.show_in(width=width, height=height, dark=dark)
+        self.events.clear()
+        self.send(
+            "Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri()
+        )
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._receive()
+
+    def show_in(self, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Give the window this size, and the page light or dark colours."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -72,10 +82,6 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.events.clear()
-        self.send("Page.navigate", url=path.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self._receive()
 
     def main_thread_seconds(self) -> float:
         """CPU time of the tab's main thread so far; unlike the wall time, other programs on the

@@ -3,7 +3,8 @@ import { basicSetup } from "codemirror";
 import { EditorState } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
 import { indentWithTab } from "@codemirror/commands";
-import { StreamLanguage } from "@codemirror/language";
+import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { tags } from "@lezer/highlight";
 import { LSPClient, languageServerExtensions } from "@codemirror/lsp-client";
 import words from "./words.json";
 import examples from "./examples.json";
@@ -117,6 +118,20 @@ const language = StreamLanguage.define({
   },
 });
 
+// Colours of both schemes: those of CodeMirror are for a light page.
+const colours = HighlightStyle.define([
+  { tag: tags.comment, color: "light-dark(#5c5c5c, #a9b6c8)" },
+  { tag: tags.string, color: "light-dark(#a11111, #ffab91)" },
+  { tag: tags.variableName, color: "light-dark(#00408f, #9ecbff)" },
+  { tag: tags.number, color: "light-dark(#0b5f3c, #9be9a8)" },
+  { tag: tags.keyword, color: "light-dark(#770088, #d8a5ff)" },
+]);
+const theme = EditorView.theme({
+  ".cm-gutters": { background: "Canvas", color: "light-dark(#5c5c5c, #a9b6c8)" },
+  ".cm-cursor": { borderLeftColor: "CanvasText" },
+  ".cm-activeLine, .cm-activeLineGutter": { background: "#8882" },
+});
+
 const client = new LSPClient({
   timeout: 60000,
   extensions: languageServerExtensions(),
@@ -156,6 +171,7 @@ function openFile(name) {
   const isRules = name.endsWith(".fkg");
   const extensions = [basicSetup, keymap.of([indentWithTab]), changed, EditorView.lineWrapping];
   extensions.push(EditorView.contentAttributes.of({ "aria-label": name }));
+  extensions.push(syntaxHighlighting(colours), theme);
   if (isRules) extensions.push(language, client.plugin(FOLDER + name, "fkg"));
   view?.destroy();
   view = new EditorView({
