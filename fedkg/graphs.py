@@ -39,7 +39,7 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
     with needs_compiler("reading graphs"):
         from fedkg_compiler.graph.encoder_graph import node_table as table_of
         from fedkg_compiler.graph.load import open_graph
-        from fedkg_compiler.graph.stores.triple_files import StoredTriples
+        from fedkg_compiler.graph.stores.stored_triples import StoredTriples
 
         triples, checksums = [], {}
         for name in graphs:

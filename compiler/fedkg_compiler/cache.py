@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fedkg.limits import pause_garbage_collection
 from fedkg.pack_bytes import EncodedPack, PackCounts
-from fedkg_compiler.cache_location import cache_folder, compiler_stamp
+from fedkg_compiler.cache_entries import cache_folder, compiler_stamp
 from fedkg_compiler.compilation_result import Compilation, KeptCompilation, NewCompilation
 from fedkg_compiler.diagnostics.record import diagnostic_from
 from fedkg_compiler.input_files import Inputs, recording

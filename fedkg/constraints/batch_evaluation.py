@@ -20,12 +20,12 @@ from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints.applicable_samples import Pairs, Selection, Selector, runs
 from fedkg.constraints.batch_shape_cache import BatchStructure, bank_loops
 from fedkg.constraints.engine.bank_tensors import CHUNK, BankTensors, largest_number
+from fedkg.constraints.engine.batch_rows_as_traces import Lined, Traces, again, line_up
 from fedkg.constraints.engine.common_subterms import Values, with_values
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
-from fedkg.constraints.engine.trace_alignment import Lined, Traces, again, line_up
 from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
 from fedkg.constraints.traced_temporal_rules import SinglePass
 from fedkg.pack.formulas import Formula, Implies

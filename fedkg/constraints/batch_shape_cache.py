@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.bank_tensors import BankTensors
-from fedkg.constraints.engine.trace_alignment import Traces
+from fedkg.constraints.engine.batch_rows_as_traces import Traces
 
 if TYPE_CHECKING:
     from fedkg.constraints.fused.bank_program import Fused

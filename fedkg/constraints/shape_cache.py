@@ -25,10 +25,10 @@ from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.batch_shape_cache import BatchStructure
 from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.binding.rule_input_values import output_numbers, percent, whole_features
+from fedkg.constraints.engine.batch_rows_as_traces import Traces
 from fedkg.constraints.engine.penalty import PenaltyForm
-from fedkg.constraints.engine.trace_alignment import Traces
 from fedkg.constraints.kernel_tensor_checks import is_near
-from fedkg.kernels.memory_bounds_checks import address
+from fedkg.kernels.checked_memory_access import address
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule

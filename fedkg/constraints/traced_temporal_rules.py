@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from fedkg.constraints.engine.bank_tensors import BankTensors
+from fedkg.constraints.engine.batch_rows_as_traces import again
 from fedkg.constraints.engine.penalty import late_scale, penalties_and_known
-from fedkg.constraints.engine.trace_alignment import again
 
 if TYPE_CHECKING:
     from fedkg.constraints.batch_evaluation import BatchEvaluation

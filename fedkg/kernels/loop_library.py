@@ -21,10 +21,10 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
+from fedkg.kernels.checked_memory_access import checked_entry
 from fedkg.kernels.compile_lock import only_one
 from fedkg.kernels.compiled_loop_policy import checks_bounds
 from fedkg.kernels.loop_language import kinds
-from fedkg.kernels.memory_bounds_checks import checked_entry
 
 UNUSED = 30 * 24 * 60 * 60
 """Seconds after the last use when a cached library is deleted."""

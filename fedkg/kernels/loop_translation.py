@@ -42,8 +42,8 @@ from numba.core import (
 )
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
+from fedkg.kernels.checked_memory_access import CHECK, add_checks, check_function
 from fedkg.kernels.loop_language import Intrinsic, LLVMFunction, NotCompiled, kinds
-from fedkg.kernels.memory_bounds_checks import CHECK, add_checks, check_function
 
 Function = Callable[..., Any]
 Type = Any  # Numba's types are not annotated

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.compiled_loop_policy import checks_bounds
-from fedkg.kernels.memory_bounds_checks import address
 
 KEPT = 1 << 21
 """Bytes that each thread keeps between calls; untouched pages take no memory."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.threads import run_in_parts
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 from fedkg.kernels.training import cell_kernels, sample_norms
 
 LEAST = 1 << 18

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.teacher.boolean_expressions import Expressions
-from fedkg.teacher.channel_groups import ChannelGroup, distinct_forms
+from fedkg.teacher.channel_value_cells import ChannelGroup, distinct_forms
 from fedkg.teacher.literals import Form, Literal
 
 

@@ -32,7 +32,7 @@ from fedkg.kernels.compiled_loop_policy import can_compile_loops
 from fedkg.pack import Bank
 from fedkg.teacher import milp
 from fedkg.teacher.boolean_expressions import FALSE, Expressions
-from fedkg.teacher.channel_groups import ChannelGroup, bound_order, build_group, distinct_forms
+from fedkg.teacher.channel_value_cells import ChannelGroup, bound_order, build_group, distinct_forms
 from fedkg.teacher.formula_unrolling import Unrolling
 from fedkg.teacher.independent_steps import stepwise_groups
 from fedkg.teacher.literals import Literals

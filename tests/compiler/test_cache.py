@@ -13,7 +13,7 @@ import pytest
 
 from fedkg_compiler import cache
 from fedkg_compiler.cache import compile_cached
-from fedkg_compiler.cache_location import cache_folder
+from fedkg_compiler.cache_entries import cache_folder
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span, diagnostic_from
 from fedkg_compiler.pipeline import compile_rules
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from fedkg.limits import require_within_limit
-from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
+from fedkg_compiler.cache_entries import entry_path, keep_entry, read_entry
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.rdf_reader import Document, labels_of, read_file
 from fedkg_compiler.input_files import decode, read_bytes

@@ -69,7 +69,7 @@ from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.span_construction import report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, STANDARD_PREFIXES
-from fedkg_compiler.graph.stores.triple_files import StoredTriples
+from fedkg_compiler.graph.stores.stored_triples import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
 from fedkg_compiler.input_files import ABSENT, RDF_SUFFIXES, is_endpoint, is_store, note, read_bytes

@@ -26,7 +26,7 @@ from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_sou
 from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, XSD
-from fedkg_compiler.graph.stores.triple_files import StoredTriples
+from fedkg_compiler.graph.stores.stored_triples import StoredTriples
 from fedkg_compiler.graph.xml_check import BROKEN_IRI, broken_iri, check_xml
 from fedkg_compiler.input_files import (
     NotRdf,

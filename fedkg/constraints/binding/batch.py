@@ -22,7 +22,7 @@ from fedkg.constraints.binding.model_run_inputs import (
 )
 from fedkg.constraints.binding.plan import STEPS, Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers, answers_known, input_numbers
-from fedkg.constraints.engine.trace_alignment import Traces
+from fedkg.constraints.engine.batch_rows_as_traces import Traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import STEPS, Plan, trace_groups
-from fedkg.constraints.engine.trace_alignment import Traces, labelled, windows
+from fedkg.constraints.engine.batch_rows_as_traces import Traces, labelled, windows
 from fedkg.errors import LayoutError
 
 Keys = Mapping[str, Any]

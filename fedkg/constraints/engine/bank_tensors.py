@@ -17,10 +17,10 @@ from torch import Tensor
 
 from fedkg.constraints.applicable_samples import runs
 from fedkg.constraints.binding.plan import BankPlan, MemberPlan
+from fedkg.constraints.engine.batch_rows_as_traces import Lined
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading
 from fedkg.constraints.engine.nan_gradient_guard import shield
-from fedkg.constraints.engine.trace_alignment import Lined
 from fedkg.constraints.engine.window_hoisting import OverExtreme, place_of
 from fedkg.pack.bank import Bank
 from fedkg.pack.formulas import (

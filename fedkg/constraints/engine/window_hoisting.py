@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan
+from fedkg.constraints.engine.batch_rows_as_traces import Traces, line_up
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.skeleton_term_substitution import (
     Column,
@@ -32,7 +33,6 @@ from fedkg.constraints.engine.skeleton_term_substitution import (
     with_sides,
 )
 from fedkg.constraints.engine.sliding import extreme
-from fedkg.constraints.engine.trace_alignment import Traces, line_up
 from fedkg.pack.formulas import (
     And,
     Compare,

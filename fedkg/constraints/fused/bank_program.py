@@ -24,9 +24,9 @@ from fedkg.constraints.engine.unknown import between, strict_step
 from fedkg.constraints.fused.program import FusedProgram, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
 from fedkg.constraints.fused.violation_program import missing_program
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.formulas.bank_execution import ENTRIES
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 from fedkg.pack.formulas import Term
 
 Floats = NDArray[np.floating]

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.engine.trace_alignment import Lined, Traces, line_up
+from fedkg.constraints.engine.batch_rows_as_traces import Lined, Traces, line_up
 from fedkg.constraints.fused.bank_program import loops
 from fedkg.constraints.kernel_tensor_checks import is_plain
-from fedkg.kernels.memory_bounds_checks import address
+from fedkg.kernels.checked_memory_access import address
 
 PART = 1 << 16
 """Places times rows per thread; below this a further thread costs more than it saves."""

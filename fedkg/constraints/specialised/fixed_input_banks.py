@@ -18,7 +18,7 @@ from torch import Tensor
 from fedkg._internal.threads import library_threads
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
-from fedkg.constraints.engine.trace_alignment import repeat_traces
+from fedkg.constraints.engine.batch_rows_as_traces import repeat_traces
 from fedkg.constraints.specialised.client_verdict_counts import Counter, Target
 from fedkg.constraints.specialised.input_folding import Folded, fold
 from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Join, joined

@@ -39,7 +39,7 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.protocol import Work
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
-from fedkg.kernels.memory_bounds_checks import address
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.training import batch_losses
 from fedkg.kernels.training.local_steps import CONVOLUTIONS, ENTRIES, room_for
 from fedkg.kernels.training.primitives import VECTOR

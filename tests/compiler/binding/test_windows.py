@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.frontends.fkg.binding.window_binder import steps_of
+from fedkg_compiler.frontends.fkg.binding.durations_in_steps import steps_of
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 tenths = st.integers(min_value=0, max_value=10_000)

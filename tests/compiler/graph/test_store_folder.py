@@ -18,7 +18,7 @@ from fedkg_compiler.graph.rdf_reader import checksum, read_rdf
 from fedkg_compiler.graph.stores.closure_cache import MOST
 from fedkg_compiler.graph.stores.folder import CLOSED, LOADING, State, open_store, read_state
 from fedkg_compiler.graph.stores.store_loading import load_files
-from fedkg_compiler.graph.stores.triple_files import PARTS
+from fedkg_compiler.graph.stores.stored_triples import PARTS
 from fedkg_compiler.input_files import STORE_STATE, recording
 
 PREFIX = (
@@ -224,7 +224,8 @@ def test_what_follows_is_worked_out_once(
             "fedkg_compiler.graph.load._close", lambda *_: pytest.fail("closed again")
         )
         monkeypatch.setattr(
-            "fedkg_compiler.graph.stores.triple_files._bytes", lambda *_: pytest.fail("read again")
+            "fedkg_compiler.graph.stores.stored_triples._bytes",
+            lambda *_: pytest.fail("read again"),
         )
         assert machines(store) == ["M1"]
     assert str(store / STORE_STATE) in inputs.files

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
-from fedkg_compiler.cache_location import keep_entry
+from fedkg_compiler.cache_entries import keep_entry
 from fedkg_compiler.frontends.fkg.syntax import source_statements
 
 TEXT = "rule calm for ?s where { ?s a sosa:Sensor } require value(?s) <= 7 bar and not (p is on)"

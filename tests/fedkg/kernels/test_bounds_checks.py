@@ -19,11 +19,11 @@ from torch import Tensor
 
 from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
 from fedkg.federated.client import compiled_steps
-from fedkg.kernels import kernel_compilation, memory_bounds_checks
+from fedkg.kernels import checked_memory_access, kernel_compilation
+from fedkg.kernels.checked_memory_access import add_checks, address
 from fedkg.kernels.compiled_loop_policy import checks_bounds
 from fedkg.kernels.loop_language import Floats, Ints, floats_at, loop
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import add_checks, address
 from fedkg.kernels.scratch import scratch_space
 from fedkg.kernels.training.matrix_products import multiply
 from fedkg.models import MLP
@@ -122,7 +122,7 @@ def test_another_array_is_outside(library: tuple[Library, Library, type]) -> Non
 
 
 def starts() -> list[int]:
-    return [start for _, start, _ in memory_bounds_checks._RANGES.values()]
+    return [start for _, start, _ in checked_memory_access._RANGES.values()]
 
 
 @pytest.mark.usefixtures("checked")
@@ -181,7 +181,7 @@ def test_only_the_thread_with_the_access_outside_gets_an_error(
 
 
 def test_extents_span_strides() -> None:
-    extent = memory_bounds_checks._extent
+    extent = checked_memory_access._extent
     assert extent(np.zeros((4, 6), dtype=np.float32)[1:, :5]) == 4 * (2 * 6 + 5)
     assert extent(torch.zeros(4, 6)[1:, :5]) == 4 * (2 * 6 + 5)
     assert extent(torch.zeros(1, 3).expand(5, 3)) == 12
@@ -193,7 +193,7 @@ def test_scratch_has_no_spare_bytes() -> None:
     room = scratch_space(24)
     at = room.part_address(0, 16), room.part_address(16, 24)
     assert at[1] == at[0] + 16
-    ranges = [(start, stop) for _, start, stop in memory_bounds_checks._RANGES.values()]
+    ranges = [(start, stop) for _, start, stop in checked_memory_access._RANGES.values()]
     assert {(at[0], at[1]), (at[1], at[1] + 8)} <= set(ranges)
     assert scratch_space(24)._bytes.nbytes == 24
 

@@ -14,6 +14,7 @@ import sample_functions as loops
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkg.kernels.checked_memory_access import address as at
 from fedkg.kernels.loop_language import (
     Bools,
     Double,
@@ -27,7 +28,6 @@ from fedkg.kernels.loop_language import (
 )
 from fedkg.kernels.loop_library import Library
 from fedkg.kernels.loop_translation import translate
-from fedkg.kernels.memory_bounds_checks import address as at
 
 ENTRIES = (
     loops.branches,

@@ -11,9 +11,9 @@ import pytest
 import sample_functions as loops
 
 from fedkg.kernels import loop_library as library
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.compiled_loop_policy import checks_bounds
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 
 pytestmark = pytest.mark.skipif(checks_bounds(), reason="loops with bounds checks are not cached")
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.loop_language import Floats, Ints, loop
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 from fedkg.kernels.training import primitives
 from fedkg.kernels.training.matrix_products import multiply, shifted
 from fedkg.kernels.training.primitives import exponential, fused, greater, number, sixteen

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.loop_language import Floats, loop
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 from fedkg.kernels.training.random_normal_kernels import logarithm
 from fedkg.models.random_streams import _logarithm, above_zero, fold, normal, root
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
+from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.loop_language import Floats, loop, to_float
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.memory_bounds_checks import address
 from fedkg.kernels.training.pooling import pool, unpool
 from fedkg.kernels.training.transposes import transpose
 

@@ -19,7 +19,7 @@ from rdflib import BNode, Literal, URIRef
 from typing_extensions import override
 
 from fedkg.limits import limit
-from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
+from fedkg_compiler.cache_entries import entry_path, keep_entry, read_entry
 from fedkg_compiler.frontends.shacl import inference_rules, model
 from fedkg_compiler.frontends.shacl.inference_rules import Rule
 from fedkg_compiler.frontends.shacl.model import ShapesFile

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from fedkg_compiler.cache_location import compiler_stamp
+from fedkg_compiler.cache_entries import compiler_stamp
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
 from fedkg_compiler.graph.ontologies import Definition
 from fedkg_compiler.graph.rdf_reader import Document, lines_of

@@ -34,7 +34,7 @@ from fedkg_compiler.graph.stores.folder import (
 )
 from fedkg_compiler.graph.stores.mapping_marker_scan import marks_in
 from fedkg_compiler.graph.stores.problem import StoreProblem
-from fedkg_compiler.graph.stores.triple_files import PARTS, StoredPart, StoredTriples, part_path
+from fedkg_compiler.graph.stores.stored_triples import PARTS, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_files import STORE_STATE, is_endpoint, is_store
 
 

@@ -30,6 +30,7 @@ from fedkg_compiler.frontends.fkg.binding.category_conditions import (
     probability,
 )
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of, unit_of
+from fedkg_compiler.frontends.fkg.binding.durations_in_steps import other_step, steps_back
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
 from fedkg_compiler.frontends.fkg.binding.monotone import monotone
@@ -87,7 +88,6 @@ from fedkg_compiler.frontends.fkg.binding.temporal import (
     until,
 )
 from fedkg_compiler.frontends.fkg.binding.time_reductions import over_time
-from fedkg_compiler.frontends.fkg.binding.window_binder import other_step, steps_back
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Aggregate,

@@ -15,13 +15,13 @@ from fedkg.pack import Temporal as Held
 from fedkg.pack import Until as Reached
 from fedkg.pack.formulas import everywhere
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.scope import Scope, in_time
-from fedkg_compiler.frontends.fkg.binding.templates import LARGEST
-from fedkg_compiler.frontends.fkg.binding.window_binder import (
+from fedkg_compiler.frontends.fkg.binding.durations_in_steps import (
     lasting_params,
     other_step,
     window_params,
 )
+from fedkg_compiler.frontends.fkg.binding.scope import Scope, in_time
+from fedkg_compiler.frontends.fkg.binding.templates import LARGEST
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     AtEdge,
     Lasting,

@@ -21,6 +21,7 @@ from fedkg.pack.formulas import Lag, WindowReduce
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit
 from fedkg_compiler.frontends.fkg.binding.aggregates import ELSEWHERE
+from fedkg_compiler.frontends.fkg.binding.durations_in_steps import reads_open_number, window_steps
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Fixed,
     Moving,
@@ -33,7 +34,6 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     zero_of,
 )
 from fedkg_compiler.frontends.fkg.binding.temporal import becomes
-from fedkg_compiler.frontends.fkg.binding.window_binder import reads_open_number, window_steps
 from fedkg_compiler.frontends.fkg.syntax.tree import Condition, Expression, OverTime
 
 Op = Literal["sum", "mean", "min", "max"]

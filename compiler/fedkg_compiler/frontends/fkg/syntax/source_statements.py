@@ -24,7 +24,7 @@ from lark import __version__ as lark_version
 from lark.lexer import PatternRE, TerminalDef
 from typing_extensions import override
 
-from fedkg_compiler.cache_location import entry_path, keep_entry, read_entry
+from fedkg_compiler.cache_entries import entry_path, keep_entry, read_entry
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 
 if TYPE_CHECKING:
