@@ -50,7 +50,11 @@ from flower_rounds import (
 from reporting.rows import Row, compare, limit, without_peer
 
 from fedkg.deploy.message import Message
-from fedkg.deploy.round_contract import ContractTransport, RoundContract, apply_contract
+from fedkg.deploy.quorum_and_deadline_transport import (
+    ContractTransport,
+    RoundContract,
+    apply_contract,
+)
 from fedkg.deploy.site_process import is_served, serve
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import LoopbackTransport, SocketTransport, Transport

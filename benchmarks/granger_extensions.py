@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from reporting.rows import format_spread, round_digits
 
+from fedkg.granger.edge_significance import best_lags, labels, p_values
 from fedkg.granger.fault_detection import area_under_roc
 from fedkg.granger.instrumental_variables import under_noise
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.learn import Learnt, Rates, at_rest, at_rest_by, losses_of
 from fedkg.granger.moments import Series, moments, series_of
 from fedkg.granger.neural_augmentation import client_losses, learn_bent
-from fedkg.granger.reference_estimates import best_lags, labels, p_values
 from fedkg.granger.state_extraction import Measured, client_of
 from fedkg.granger.synthetic_systems import System, recorded
 from fedkg.granger.time_varying_causes import (

@@ -38,7 +38,7 @@ from fedkg.federated.metrics import concordant_pairs
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.comparison.paired_test import mean_interval
-from fedkg.jobs.experiment.site_summary import TEST
+from fedkg.jobs.experiment.site_sample_statistics import TEST
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.trial_training import deployed_models

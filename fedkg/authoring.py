@@ -249,7 +249,7 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     """
     with needs_compiler("formatting rules"):
         from fedkg_compiler.frontends.fkg.syntax.printing import canonical as form
-        from fedkg_compiler.frontends.fkg.syntax.source_statements import decode
+        from fedkg_compiler.frontends.fkg.syntax.statement_grammar import decode
 
         text, problems = decode(body, name)
         after, more = form(text, name)

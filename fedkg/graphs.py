@@ -150,7 +150,7 @@ def find_neighbours(
         return {}
     from pyoxigraph import NamedNode
 
-    from fedkg_compiler.graph.graph_terms import local_name
+    from fedkg_compiler.graph.rdf_terms import local_name
 
     triples = [
         (quad.subject.value, quad.predicate.value, quad.object.value)

@@ -14,13 +14,13 @@ from fedkg.authoring import CompileError, needs_compiler, render, require_file, 
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import Candidate, LearnedKnowledge
+    from fedkg.learned_knowledge_records import Candidate, LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
-    from fedkg_compiler.graph.alignment.pair_alignment import Proposed
+    from fedkg_compiler.graph.alignment.ontology_alignment import Proposed
     from fedkg_compiler.graph.catalog_listing import EntryInfo
     from fedkg_compiler.graph.ontologies import Catalog
+    from fedkg_compiler.graph.ontology_consequences import Reasoned
     from fedkg_compiler.graph.ontology_statistics import Report
-    from fedkg_compiler.graph.reasoning_report import Reasoned
     from fedkg_compiler.graph.term_description import About
     from fedkg_compiler.graph_listing_and_query import Answers, GraphInfo
     from fedkg_compiler.learned.candidates import Proposal
@@ -32,7 +32,7 @@ def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, l
     With `dl`, the reasoner HermiT runs as well.
     """
     with needs_compiler("reasoning"):
-        from fedkg_compiler.graph.reasoning_report import reason as found
+        from fedkg_compiler.graph.ontology_consequences import reason as found
 
         return found(asked, dl=dl, limit=limit)
 
@@ -321,7 +321,7 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
     for an unknown name.
     """
     with needs_compiler("comparing ontologies"):
-        from fedkg_compiler.graph.alignment.pair_alignment import align
+        from fedkg_compiler.graph.alignment.ontology_alignment import align
 
         return align(first, second, least=least)
 

@@ -12,7 +12,7 @@ CONTEXT.set_forkserver_preload(  # one server for all tests: a second list would
     [
         "fedkg.jobs.runner",
         "fedkg.report",
-        "fedkg.deploy.round_contract",
+        "fedkg.deploy.quorum_and_deadline_transport",
         "fedkg.deploy.site_process",
         "fedkg.deploy.site_training",
         "fedkg.federated.algorithms",

@@ -14,7 +14,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.rdf_reader import GraphKind, kind_of
-from fedkg_compiler.graph.select_results import sparql_problem
+from fedkg_compiler.graph.select_query_execution import sparql_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeGuard, TypeVar, get_args
 from fedkg.errors import FedkgError, LimitError
 from fedkg.limits import read_file
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 
 RULE_SUFFIXES = frozenset({".fkg"})
 """Rule files."""

@@ -19,7 +19,7 @@ from fedkg.pack import Formula, Param, Placement, Role, RuleRecord, Slot, Source
 from fedkg.pack.causes import CauseRecord
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 from fedkg.pack.rule_example_trace import RuleExample
 from fedkg.units.header import BRACKETS, header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale

@@ -35,22 +35,22 @@ from fedkg_compiler.frontends.fkg.binding.declarations import (
     gather_uses,
     in_scope,
 )
-from fedkg_compiler.frontends.fkg.binding.entity_ownership import (
-    check_client,
-    without_private_checksums,
-)
 from fedkg_compiler.frontends.fkg.binding.library import (
     LibraryFile,
     audible,
     library_files,
     settle_library,
 )
+from fedkg_compiler.frontends.fkg.binding.private_pack_contents import (
+    check_client,
+    without_private_checksums,
+)
 from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
 from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_statements import decode, is_table
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -575,7 +575,7 @@ def _rule_terms(
         return None
     if not all(is_endpoint(path) or is_store(Path(path)) for path in graphs):
         return None
-    from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
+    from fedkg_compiler.frontends.sparql.triple_filter_terms import rule_terms
 
     nodes = [
         node

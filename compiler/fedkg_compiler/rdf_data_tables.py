@@ -24,7 +24,8 @@ from fedkg.pack import Pack
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl.graph_rules import reject_rules_on_rows
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shape_conditions import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     ShapesFile,
     Step,
@@ -32,10 +33,9 @@ from fedkg_compiler.frontends.shacl.model import (
     read_shapes,
     shape_name,
 )
-from fedkg_compiler.frontends.shacl.shape_conditions import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import closest_name
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
 from fedkg_compiler.input_files import holds_shapes
 

@@ -22,8 +22,8 @@ from fedkg_compiler.frontends.fkg.binding.scope import FileRule, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import InClass, InQuery, Pattern, Quantifier
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.graph import Graph, Resource
-from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import file_graph, inferred_graph
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.reasoning.justifications import Step
 from fedkg_compiler.input_files import holds_shapes
 from fedkg_compiler.pipeline import look_up
@@ -198,7 +198,7 @@ def _of_shapes(
     from rdflib import URIRef
 
     from fedkg_compiler.frontends.shacl.bind import bind_shapes
-    from fedkg_compiler.frontends.shacl.model import quiet
+    from fedkg_compiler.frontends.shacl.shapes_graph_reader import quiet
     from fedkg_compiler.frontends.shacl.supporting_triples import facts_of_part, statements
 
     with quiet():

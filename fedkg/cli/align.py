@@ -12,7 +12,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.alignment.pair_alignment import Proposed
+    from fedkg_compiler.graph.alignment.ontology_alignment import Proposed
 
 Ontology = Annotated[
     str, typer.Argument(metavar="ONTOLOGY", help="A name of `fedkg ontology list`, or an RDF file.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedkg.evaluation import Comparison, Evaluation
     from fedkg.evaluation.evaluate import Violations
     from fedkg.pack import Pack
-    from fedkg.report.candidate_causes import CandidateCauses
+    from fedkg.report.incident_cause_lookup import CandidateCauses
     from fedkg.tables import Table
     from fedkg_compiler.diagnostics.record import Diagnostic
 
@@ -183,7 +183,7 @@ class IncidentReport:
             check_output_path(path, "incidents.html", option="--report")
         if causes is None:
             return cls(path, None)
-        from fedkg.report.candidate_causes import read_causes
+        from fedkg.report.incident_cause_lookup import read_causes
 
         return cls(path, read_causes(causes))
 

@@ -236,7 +236,7 @@ def run_server(
     """
     _require_extra()
     from fedkg.cli.progress import ProgressDisplay
-    from fedkg.deploy.server_service import run_federation
+    from fedkg.deploy.server_lifecycle import run_federation
     from fedkg.operations.run_event_listeners import observe
 
     observation = create_observation(track, notify, metrics_port, metrics_address)
@@ -259,7 +259,7 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from fedkg.deploy.server_service import (
+    from fedkg.deploy.server_lifecycle import (
         describe_run,
         is_running,
         load_change_fields,
@@ -434,7 +434,7 @@ def run_site(folder: SiteFolder) -> None:
       fedkg site run graz
     """
     _require_extra()
-    from fedkg.deploy.site_service import run_site as serve_site
+    from fedkg.deploy.site_lifecycle import run_site as serve_site
 
     serve_site(folder, print_note)
 
@@ -527,7 +527,7 @@ def pause(folder: SiteFolder) -> None:
     Example:
       fedkg site pause graz
     """
-    from fedkg.deploy.site_service import pause_site
+    from fedkg.deploy.site_lifecycle import pause_site
 
     pause_site(folder)
     print_line("paused; the server gets no update of this site until `fedkg site resume`")
@@ -541,7 +541,7 @@ def resume(folder: SiteFolder) -> None:
     Example:
       fedkg site resume graz
     """
-    from fedkg.deploy.site_service import resume_site
+    from fedkg.deploy.site_lifecycle import resume_site
 
     resume_site(folder)
     print_line("resumed")
@@ -569,7 +569,7 @@ def leave(
       fedkg site leave graz
       fedkg site leave graz --delete
     """
-    from fedkg.deploy.site_service import leave_federation
+    from fedkg.deploy.site_lifecycle import leave_federation
 
     name, told, gone = leave_federation(folder, seconds=wait, delete=delete)
     print_line(f"{name} has left; deleted here: {', '.join(gone) or 'nothing was left'}")

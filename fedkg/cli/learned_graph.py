@@ -13,7 +13,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import LearnedKnowledge
+    from fedkg.learned_knowledge_records import LearnedKnowledge
 
 
 def write_learned(
@@ -79,6 +79,6 @@ def read_findings(folder: Path) -> LearnedKnowledge:
     """
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")
-    from fedkg.jobs.learned_results import read_learned
+    from fedkg.jobs.learned_knowledge_reader import read_learned
 
     return read_learned(folder)

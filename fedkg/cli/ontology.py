@@ -11,7 +11,7 @@ from fedkg.cli.align import align
 from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 from fedkg.cli.learned_graph import write_learned
 from fedkg.cli.ontology_reasoning import reason
-from fedkg.cli.ontology_terms import report, show_term
+from fedkg.cli.ontology_show_and_report import report, show_term
 from fedkg.cli.publish_ontologies import publish
 from fedkg.errors import FedkgError
 

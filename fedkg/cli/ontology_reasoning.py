@@ -10,7 +10,7 @@ import typer
 from fedkg.cli.console import AsJson, print_json, print_line, print_note
 
 if TYPE_CHECKING:
-    from fedkg_compiler.graph.reasoning_report import Reasoned
+    from fedkg_compiler.graph.ontology_consequences import Reasoned
 
 MAX_LINES = 25
 """Lines of one kind; --json prints all."""

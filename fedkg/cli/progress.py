@@ -88,7 +88,7 @@ class ProgressDisplay:
     def _advance(self, event: Event) -> None:
         if self._bar is not None and event.trial_number in self._trials:
             # imported here: commands without a run start without NumPy
-            from fedkg.operations.live_view import figures_text
+            from fedkg.operations.run_progress_texts import figures_text
 
             self._bar.update(
                 self._trials[event.trial_number],

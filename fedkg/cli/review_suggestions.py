@@ -16,7 +16,7 @@ from fedkg.limits import read_file
 
 if TYPE_CHECKING:
     from fedkg.jobs.suggestion_reviews import Review
-    from fedkg.learned_knowledge import Candidate, LearnedKnowledge
+    from fedkg.learned_knowledge_records import Candidate, LearnedKnowledge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

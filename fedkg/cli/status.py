@@ -14,7 +14,7 @@ from fedkg.errors import MissingExtra
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fedkg.operations.live_view import TextTable
+    from fedkg.operations.run_progress_texts import TextTable
 
 
 def status(
@@ -47,7 +47,7 @@ def rich_table(found: TextTable) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from fedkg.operations.live_view import LEFT_ALIGNED
+    from fedkg.operations.run_progress_texts import LEFT_ALIGNED
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for header in found.headers:
@@ -67,7 +67,7 @@ def rich_table(found: TextTable) -> Table:
 
 def _show(found: dict[str, Any]) -> None:
     """Print a status. `Any`: JSON."""
-    from fedkg.operations.live_view import exclusion_lines, summarise, trial_table
+    from fedkg.operations.run_progress_texts import exclusion_lines, summarise, trial_table
 
     stdout_console().print(rich_table(trial_table(found)))
     for run in found["runs"]:

@@ -17,7 +17,7 @@ from fedkg.cli.site_options import SiteName, SitesPath, load_selected, require_s
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import LearnedKnowledge
+    from fedkg.learned_knowledge_records import LearnedKnowledge
 
 
 def suggest(

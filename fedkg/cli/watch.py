@@ -68,7 +68,7 @@ def _follow(watched: FolderView) -> bool:
     """Show the folder until the run ends; return whether it ended before it was finished."""
     from rich.live import Live
 
-    from fedkg.operations.live_view import summarise
+    from fedkg.operations.run_progress_texts import summarise
 
     console = stdout_console()
     several = False
@@ -99,7 +99,7 @@ def _follow(watched: FolderView) -> bool:
 
 def _event_line(event: dict[str, Any], run: str) -> str:
     """``08:22:24 scfa round 3/20: F1 0.71, violations 12% (danger), ...``. `Any`: JSON."""
-    from fedkg.operations.live_view import clock, round_figures
+    from fedkg.operations.run_progress_texts import clock, round_figures
 
     what = event["message"] or event["kind"]
     if event["kind"] == "round":
@@ -119,7 +119,7 @@ def _frame(watched: FolderView) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from fedkg.operations.live_view import describe_folder
+    from fedkg.operations.run_progress_texts import describe_folder
 
     found = describe_folder(watched, most_rows=MOST_ROWS)
     if found is None:

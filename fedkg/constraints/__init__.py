@@ -17,7 +17,11 @@ from fedkg.constraints.binding.layout import (
     scores,
 )
 from fedkg.constraints.meaning.interpreter import BankValues, Timing, evaluate_bank
-from fedkg.constraints.meaning.stl import trace_robustness, trace_satisfaction, trace_values
+from fedkg.constraints.meaning.trace_robustness import (
+    trace_robustness,
+    trace_satisfaction,
+    trace_values,
+)
 from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from fedkg.constraints.engine.common_subterms import Values, with_values
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
+from fedkg.constraints.engine.shared_window_extremes import Extreme, with_extremes
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
-from fedkg.constraints.engine.window_hoisting import Extreme, with_extremes
 from fedkg.constraints.traced_temporal_rules import SinglePass
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack

@@ -17,7 +17,7 @@ from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.batch_rows_as_traces import Traces
 
 if TYPE_CHECKING:
-    from fedkg.constraints.fused.bank_program import Fused
+    from fedkg.constraints.fused.bank_loop_arguments import Fused
     from fedkg.constraints.fused.batch_loop_arguments import FusedBatch, Places
     from fedkg.constraints.fused.call import Call
 
@@ -34,7 +34,7 @@ def bank_loops(bank: BankTensors, dtype: torch.dtype, missing: bool) -> BankLoop
 
     None where there are none.
     """
-    from fedkg.constraints.fused.bank_program import fused
+    from fedkg.constraints.fused.bank_loop_arguments import fused
     from fedkg.constraints.fused.call import Call
 
     program = fused(bank, dtype, missing=missing)

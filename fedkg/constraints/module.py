@@ -44,7 +44,8 @@ from fedkg.constraints.binding.rule_input_values import (
 )
 from fedkg.constraints.binding.tensor_arguments import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.window_length_check import check_horizons, horizons
-from fedkg.constraints.compiled_loop_threshold import LoopUse
+from fedkg.constraints.compiled_loop_warmup import LoopUse
+from fedkg.constraints.cross_row_verdicts import add_table_verdicts
 from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.device_constants import lift
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
@@ -53,7 +54,6 @@ from fedkg.constraints.engine.tensor_materialisation import materialise
 from fedkg.constraints.module_handles import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.rules_across_rows import add_table_verdicts
 from fedkg.constraints.shape_cache import MOST, ShapeCaches, build_shape_cache, kind_of
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack

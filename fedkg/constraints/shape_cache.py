@@ -136,7 +136,7 @@ class Reader:
         scales: list[tuple[float, float, float]],
         dtype: torch.dtype,
     ) -> None:
-        from fedkg.constraints.fused.bank_program import constants, loops
+        from fedkg.constraints.fused.bank_loop_arguments import constants, loops
 
         self._work, self._columns, self._count = loops(dtype).numbers_read, columns, len(ways)
         kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype

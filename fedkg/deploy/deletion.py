@@ -18,7 +18,7 @@ from fedkg.deploy.federation_folders import (
     read_json,
     write_json,
 )
-from fedkg.deploy.server_service import is_running, read_status, save_status
+from fedkg.deploy.server_lifecycle import is_running, read_status, save_status
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS
 from fedkg.jobs.folder import CSV_FIELDS, RULE_CHANGES, SPLIT, RunFolder

@@ -26,10 +26,10 @@ from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import Offer, Setting
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.client_property_mining import Inferred
-from fedkg.federated.temporal.cluster_training import ClusterTraining
-from fedkg.federated.temporal.clusters import ByProperty
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.properties import Properties
+from fedkg.federated.temporal.property_loss_clustering import ByProperty
+from fedkg.federated.temporal.server_cluster_training import ClusterTraining
 from fedkg.federated.train import initial_state
 from fedkg.models.model_protocols import Params
 

@@ -22,13 +22,13 @@ from fedkg.data.standardise import Moments
 from fedkg.deploy.disclosures import Disclosure, When
 from fedkg.deploy.message import Message
 from fedkg.errors import FederationError
-from fedkg.jobs.experiment.job_tables import MOST_TEXTS, TablePart
+from fedkg.jobs.experiment.labelled_table_samples import MOST_TEXTS, TablePart
 from fedkg.jobs.experiment.sample_preparation import SamplePart
-from fedkg.jobs.experiment.site_summary import SERVER, USES, SiteSummary
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, USES, SiteSummary
 from fedkg.jobs.experiment.trial import Evaluation
 from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.rules_only_baseline import ControlSums
-from fedkg.jobs.table_rule_evaluation import TableCounts
+from fedkg.jobs.source_data_checks import TableCounts
 
 Fields = Mapping[str, Any]
 """Values that JSON can express; `Any`: JSON."""

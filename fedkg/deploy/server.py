@@ -36,13 +36,13 @@ from fedkg.deploy.preparation_messages import (
     summary_parts,
     table_of_server_rows,
 )
-from fedkg.deploy.remote_sites import RemoteSites
-from fedkg.deploy.round_contract import (
+from fedkg.deploy.quorum_and_deadline_transport import (
     ContractTransport,
     RoundContract,
     apply_contract,
     wait_for_sites,
 )
+from fedkg.deploy.remote_sites import RemoteSites
 from fedkg.deploy.rule_change import (
     Confirmations,
     adopt,
@@ -62,7 +62,7 @@ from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.experiment.experiment import Experiment
-from fedkg.jobs.experiment.job_tables import (
+from fedkg.jobs.experiment.labelled_table_samples import (
     SERVER_NAME,
     TablePart,
     merge_tables,
@@ -70,16 +70,16 @@ from fedkg.jobs.experiment.job_tables import (
     table_samples,
 )
 from fedkg.jobs.experiment.sample_preparation import Samples, join_samples
-from fedkg.jobs.experiment.site_summary import TRAIN, SiteSummary, merge_summaries
+from fedkg.jobs.experiment.site_sample_statistics import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.experiment.task_metrics import figures_of
 from fedkg.jobs.experiment.trial import Evaluation, Trial
 from fedkg.jobs.folder import Row, RunFolder
-from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.model_knowledge_graphs import GraphCache
 from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.rules_only_baseline import ControlSums
 from fedkg.jobs.runner import RulesChange, Run, resume, start_run
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.table_rule_evaluation import TableCounts, check_rows
+from fedkg.jobs.source_data_checks import TableCounts, check_rows
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.limits import parse_json

@@ -40,7 +40,7 @@ from fedkg.errors import FederationError
 from fedkg.exclusion_reasons import OTHER_VERSION, UNCONFIRMED
 from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.jobs.experiment.experiment import Experiment, frames_by_site, target_of
-from fedkg.jobs.experiment.job_tables import (
+from fedkg.jobs.experiment.labelled_table_samples import (
     SERVER_NAME,
     TablePart,
     read_table_parts,
@@ -56,13 +56,18 @@ from fedkg.jobs.experiment.sample_preparation import (
     summarise_samples,
 )
 from fedkg.jobs.experiment.site_knowledge import load_site_knowledge
-from fedkg.jobs.experiment.site_summary import SERVER, UNUSED, SiteSummary, summary_of_size
+from fedkg.jobs.experiment.site_sample_statistics import (
+    SERVER,
+    UNUSED,
+    SiteSummary,
+    summary_of_size,
+)
 from fedkg.jobs.experiment.trial import Trial
-from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.parameter_set_distances import set_distance_row
+from fedkg.jobs.model_distance_to_sets import set_distance_row
+from fedkg.jobs.model_knowledge_graphs import GraphCache
 from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.schema.job import Job
-from fedkg.jobs.table_rule_evaluation import count_data_set, count_frames
+from fedkg.jobs.source_data_checks import count_data_set, count_frames
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.limits import parse_json

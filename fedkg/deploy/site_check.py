@@ -35,9 +35,9 @@ from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.train import AT_SITES
 from fedkg.jobs.causes.aligned_site_tables import count_differences, count_steps, find_step
 from fedkg.jobs.causes.measurements import training_steps
-from fedkg.jobs.experiment.job_tables import TablePart
-from fedkg.jobs.experiment.site_summary import SERVER, TEST, TRAIN
-from fedkg.jobs.table_rule_evaluation import count_on_tables
+from fedkg.jobs.experiment.labelled_table_samples import TablePart
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, TEST, TRAIN
+from fedkg.jobs.source_data_checks import count_on_tables
 from fedkg.jobs.trial_expansion import TrialConfig, plan_trials
 from fedkg.jobs.trial_training import deployed_models
 from fedkg.kernels.compiled_loop_policy import loops_in_round

@@ -27,7 +27,7 @@ from fedkg.deploy.disclosures import (
     request_tensors,
 )
 from fedkg.deploy.message import Message
-from fedkg.deploy.noisy_release_ledger import NoisyReleases
+from fedkg.deploy.noisy_answer_replay import NoisyReleases
 from fedkg.deploy.secure_aggregation import SECURE, SecureSite
 from fedkg.deploy.site_state_versions import PrivateRows, is_receipt
 from fedkg.deploy.stated_messages import require_stated

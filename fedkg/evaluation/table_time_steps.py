@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import BankValues, Timing, evaluate_bank
-from fedkg.constraints.meaning.stl import Reach, reach
+from fedkg.constraints.meaning.trace_robustness import Reach, reach
 from fedkg.errors import TableError
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.pack.bank import reads

@@ -1,5 +1,5 @@
 """Export of models with their rules: one file for ONNX or `torch.export`, and a certificate."""
 
-from fedkg.export.model import export_model
+from fedkg.export.certified_model_export import export_model
 
 __all__ = ["export_model"]

@@ -19,8 +19,8 @@ from fedkg.constraints.binding.rule_input_values import percent
 from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import FedkgError
-from fedkg.export.graph import GraphModel, RawModel
-from fedkg.export.run_model import RunKnowledge
+from fedkg.export.exportable_run_model import RunKnowledge
+from fedkg.export.onnx_and_torch_export import GraphModel, RawModel
 from fedkg.knowledge.allowed_answers import allowed_classes, allowed_interval
 from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.target_bins import bins_in_interval

@@ -30,9 +30,9 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
+from fedkg.federated.server.aggregation_groups import AsStarted
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.sampling import UniformSampling
-from fedkg.federated.server.start_model_grouping import AsStarted
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import BySamples
 from fedkg.models.model_protocols import Params

@@ -27,9 +27,9 @@ from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.algorithm_mined_properties import used_properties
-from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.distinct_mined_properties import used_properties
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
+from fedkg.federated.temporal.property_loss_clustering import ByProperty, ClusterStart
 
 
 def check(

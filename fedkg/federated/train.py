@@ -19,7 +19,7 @@ from fedkg.federated.client.loop_choice import compile_for, is_worth_loops
 from fedkg.federated.client.per_client_settings import check_paces
 from fedkg.federated.client_state_store import ClientRows, placed, whole
 from fedkg.federated.executors import EXECUTORS, Ranks, WorkerPool, executor_of
-from fedkg.federated.executors.auto import choose
+from fedkg.federated.executors.executor_choice_by_timing import choose
 from fedkg.federated.executors.protocol import SiteExecutor, Work
 from fedkg.federated.pcfedavg.block_steps import AllBlocks
 from fedkg.federated.privacy.budget import affordable, check_same

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.granger.edge_significance import adjusted
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series
-from fedkg.granger.reference_estimates import adjusted
-from fedkg.learned_knowledge import CausalEdge
+from fedkg.learned_knowledge_records import CausalEdge
 
 F64 = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[C
     edges that the prior excludes.
 
     Args:
-        p_values: [M, M], from `fedkg.granger.reference_estimates.p_values`.
+        p_values: [M, M], from `fedkg.granger.edge_significance.p_values`.
     """
     names, each = [client.name for client in series.clients], found.strengths(series)
     strength, lag = found.strength(series), each.argmax(0) + 1
@@ -94,7 +94,7 @@ def reach_of(
     least: float = 0.01,
 ) -> tuple[Reached, ...]:
     """The same by any transition [S, L S], in which clients act on themselves too, as
-    `fedkg.granger.reference_estimates.joint` gives one.
+    `fedkg.granger.edge_significance.joint` gives one.
 
     An effect is the spectral norm of what a unit of the origin's states has become after k steps.
     Clients on which it stays below `least`

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.granger.edge_significance import joint
 from fedkg.granger.moments import Series
-from fedkg.granger.reference_estimates import joint
 from fedkg.granger.synthetic_systems import places_of
 
 F64 = NDArray[np.float64]
@@ -99,7 +99,7 @@ def readings(series: Series) -> tuple[Reading, ...]:
 
     The concept page "How federated Granger learning works" explains the shares.
 
-    With the blocks B of `fedkg.granger.reference_estimates.joint`, G = A_mm - B_mm is the part
+    With the blocks B of `fedkg.granger.edge_significance.joint`, G = A_mm - B_mm is the part
     of the others in a client's own dynamics, and E = (B_mo Sigma_om - G Sigma_mm) Sigma_mm^-1
     Sigma_mo Sigma_oo^-1 is the limit of the learning. Shares are projections on the influence
     B_mn h_n: kept = tr(E_mn Sigma_nn B_mn^T) / tr(B_mn Sigma_nn B_mn^T), taken = tr(G Sigma_mn

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.granger.edge_significance import own_and_others
 from fedkg.granger.moments import Series
-from fedkg.granger.reference_estimates import own_and_others
 
 F64 = NDArray[np.float64]
 STRONG = 10.0
@@ -65,7 +65,7 @@ def under_noise(series: Series) -> F64:
     10), of clients with too few steps for the instruments, and of pairs that the prior rules out.
     Second and further lags of one state are hard to tell from the first by earlier steps, so it is
     seldom available for clients with more than one lag. It is wrong for clients with dynamics of a
-    higher order than their lags; `fedkg.granger.reference_estimates.p_values` accounts for this:
+    higher order than their lags; `fedkg.granger.edge_significance.p_values` accounts for this:
     use the larger of both.
     """
     clients = range(len(series.clients))

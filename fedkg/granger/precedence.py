@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.granger.moments import Series
-from fedkg.learned_knowledge import Precedence
+from fedkg.learned_knowledge_records import Precedence
 
 F64 = NDArray[np.float64]
 STRONG = 0.9
@@ -43,7 +43,7 @@ def precedence(
     general.
 
     Args:
-        blocks: [S, L S], as `fedkg.granger.reference_estimates.joint` gives them.
+        blocks: [S, L S], as `fedkg.granger.edge_significance.joint` gives them.
         columns: names of the measurements of m and of n.
         values: those measurements, [T, D_m] and [T, D_n], in any unit.
     """

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
+from fedkg.granger.edge_significance import labels
 from fedkg.granger.learn import Learnt, Rates, at_rest, at_rest_by
 from fedkg.granger.moments import Moments, Series, moments
-from fedkg.granger.reference_estimates import labels
 
 F64 = NDArray[np.float64]
 

@@ -36,13 +36,13 @@ from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import BySamples, ByScore, ByValidity
 from fedkg.federated.temporal.client_property_mining import Inferred
-from fedkg.federated.temporal.cluster_training import ClusterTraining
-from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
+from fedkg.federated.temporal.property_loss_clustering import ByProperty, ClusterStart
+from fedkg.federated.temporal.server_cluster_training import ClusterTraining
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as schema
 from fedkg.jobs.schema.job import Scoring
-from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
+from fedkg.jobs.schema.site_constraint_sections import Agents, ParameterSets, PropertyClusters
 from fedkg.models import Model, PartitionedModel
 
 

@@ -50,7 +50,7 @@ PREDICTION_INCIDENTS = "prediction_incidents.json"
 """The same for the answers of one model, with the `trial`, on test samples."""
 
 LEARNED = "learned.json"
-"""Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
+"""Findings of a causal discovery, as `fedkg.learned_knowledge_records.LearnedKnowledge`."""
 
 REVIEWS = "reviews.jsonl"
 """Decisions about suggested rules (`fedkg suggest`), made after the run."""

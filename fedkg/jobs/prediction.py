@@ -27,11 +27,11 @@ from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.experiment.experiment import Experiment
-from fedkg.jobs.experiment.job_tables import TablePart, table_samples
+from fedkg.jobs.experiment.labelled_table_samples import TablePart, table_samples
 from fedkg.jobs.experiment.model_inputs import ModelInputs
 from fedkg.jobs.experiment.rules_on_samples import SampleRules, tally_forecasts
 from fedkg.jobs.experiment.sample_preparation import SamplePart, Samples, cut_windows, join_samples
-from fedkg.jobs.experiment.site_summary import TEST
+from fedkg.jobs.experiment.site_sample_statistics import TEST
 from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run

@@ -13,11 +13,11 @@ from pathlib import Path
 from fedkg._internal.name_matching import nearest_name
 from fedkg.data import Frame, from_table, unit_conversion
 from fedkg.data.ai4i import generate
-from fedkg.data.sets.time_range_text import time_range_of_table
+from fedkg.data.sets.first_and_last_time import time_range_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.pack import DataContract
 from fedkg.sites import load_sites, read_site
 from fedkg.sites.reader import reject_lists, signal_name, warn_of_times

@@ -16,7 +16,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg._internal.safe_text import HIDDEN
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import REVIEWS, RunFolder
-from fedkg.learned_knowledge import Candidate, LearnedKnowledge
+from fedkg.learned_knowledge_records import Candidate, LearnedKnowledge
 from fedkg.pack.contract import Node
 
 MAX_NAME, MAX_REASON, MAX_STATEMENT = 200, 2_000, 20_000

@@ -175,7 +175,7 @@ def _compile(name: str) -> None:
         return
     with only_one(marker, lambda: None):
         if not marker.exists():
-            from fedkg.kernels.scoring.bit_words import compile_kernels
+            from fedkg.kernels.scoring.bit_program_kernels import compile_kernels
 
             compile_kernels(SCORING[name])
             marker.touch()

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.knowledge.clause_conditions import ArrayConditions, Bool, Conditions, Float
-from fedkg.knowledge.trained_network_evaluation import run_network
+from fedkg.knowledge.knowledge_network_forward_pass import run_network
 from fedkg.pack import Pack
 from fedkg.pack.knowledge_models import Clause, KnowledgeModel
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedkg.constraints.engine.sliding import extreme
-from fedkg.constraints.meaning.stl import window_at
+from fedkg.constraints.meaning.trace_robustness import window_at
 from fedkg.errors import KnowledgeError
 from fedkg.pack.formulas import (
     And,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from fedkg.constraints.engine.unknown import strict_step
+from fedkg.constraints.engine.unknown_value_encoding import strict_step
 from fedkg.mining import formula_opcodes
 from fedkg.mining.first_step_robustness import Steps
 from fedkg.pack.formulas import (

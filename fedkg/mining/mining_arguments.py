@@ -12,7 +12,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.mining.level_selection import Pick
 from fedkg.pack import Pack
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 
 
 # `Any`: these functions check values of any type.

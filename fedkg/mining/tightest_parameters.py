@@ -25,15 +25,10 @@ from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.meaning.stl import Reach, reach
+from fedkg.constraints.meaning.trace_robustness import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.kernels.compiled_loop_policy import can_compile_loops
-from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
-from fedkg.mining.formula_lowering import Lowering, NoProgram
-from fedkg.mining.formula_opcodes import Numbers
-from fedkg.mining.level_selection import Pick, least
-from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
-from fedkg.mining.parameter_levels import (
+from fedkg.mining.closed_form_tightest_values import (
     ALWAYS,
     NoLevel,
     compared_with,
@@ -43,6 +38,11 @@ from fedkg.mining.parameter_levels import (
     margin_slope,
     robustness_of,
 )
+from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
+from fedkg.mining.formula_lowering import Lowering, NoProgram
+from fedkg.mining.formula_opcodes import Numbers
+from fedkg.mining.level_selection import Pick, least
+from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
 from fedkg.mining.trace_channels import (
     Channels,
     check_horizon,
@@ -52,7 +52,7 @@ from fedkg.mining.trace_channels import (
 )
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
-from fedkg.pack.parameter_inference_records import Inference, MinedParameter
+from fedkg.pack.parameter_mining_tasks import Inference, MinedParameter
 
 LOOSEST = 1e200
 """Larger than every number of data: a parameter with this value satisfies, or violates, its

@@ -25,7 +25,7 @@ from fedkg.mining.mining_arguments import check_inference, check_traces
 from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 
 WIDTH = 0.01
 """Strength of the preference for wide windows of always and until, and for narrow windows of

@@ -19,7 +19,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.evaluation_inputs import Steps as PlacedSteps
-from fedkg.constraints.meaning.stl import Reach
+from fedkg.constraints.meaning.trace_robustness import Reach
 from fedkg.errors import HorizonError, KnowledgeError, LayoutError
 from fedkg.mining.first_step_robustness import Atom, Steps, evaluate_first_step
 from fedkg.pack import Bank, Pack

@@ -34,7 +34,7 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """
     if not has_compiled_loops(left):
         return torch.bmm(left.transpose(1, 2), right), left.sum(1)
-    from fedkg.models.cell_runs import outer_sums as loop
+    from fedkg.models.compiled_recurrent_cells import outer_sums as loop
 
     return loop(left, right)
 
@@ -45,6 +45,6 @@ def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     """
     if not has_compiled_loops(x):
         return dense(weight, bias, x)
-    from fedkg.models.cell_runs import affine as loop
+    from fedkg.models.compiled_recurrent_cells import affine as loop
 
     return loop(weight, bias, x)

@@ -240,14 +240,14 @@ class LSTMCell:
 
 def _trace_compiled(drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
     """`Cell.trace` as a compiled loop; within a step, the values of each gate are contiguous."""
-    from fedkg.models.cell_runs import forward
+    from fedkg.models.compiled_recurrent_cells import forward
 
     return CellTrace(*forward(drive, weight, bias))
 
 
 def _backward_compiled(trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """`Cell.backward` as a compiled loop."""
-    from fedkg.models.cell_runs import backward
+    from fedkg.models.compiled_recurrent_cells import backward
 
     return backward(trail.gates, gradient, weight, trail.states, trail.more)
 

@@ -78,7 +78,7 @@ class StepwiseSampleGradients:
         gradients see `sample_norms.measure_steps`.
         """
         if has_compiled_loops(self.left):
-            from fedkg.models.cell_runs import step_squares
+            from fedkg.models.compiled_recurrent_cells import step_squares
 
             return step_squares(self.left, self.right, bias=self.bias is not None)
         left, right = (

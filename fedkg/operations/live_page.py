@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
-from fedkg.operations.live_view import LEFT_ALIGNED, LiveView
+from fedkg.operations.run_progress_texts import LEFT_ALIGNED, LiveView
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from fedkg.jobs.suggestion_reviews import Review
-    from fedkg.learned_knowledge import Candidate
+    from fedkg.learned_knowledge_records import Candidate
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "live.js"

@@ -34,12 +34,12 @@ from fedkg.operations.live_page import (
     render_view,
     stylesheet,
 )
-from fedkg.operations.live_view import describe_folder
 from fedkg.operations.run_follower import FolderView
+from fedkg.operations.run_progress_texts import describe_folder
 
 if TYPE_CHECKING:
     from fedkg.jobs.suggestion_reviews import Review
-    from fedkg.learned_knowledge import Candidate, LearnedKnowledge
+    from fedkg.learned_knowledge_records import Candidate, LearnedKnowledge
 
 INTERVAL = 1.0
 """Seconds between two looks at the folder."""
@@ -161,7 +161,7 @@ class SuggestionDesk:
         Raises FedkgError: the run is not finished or damaged, or the compiler is not installed.
         """
         from fedkg import ontologies
-        from fedkg.jobs.learned_results import read_learned
+        from fedkg.jobs.learned_knowledge_reader import read_learned
         from fedkg.jobs.suggestion_reviews import read_reviews, reviewable, valid_reviews
 
         with self._lock:

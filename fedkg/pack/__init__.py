@@ -51,7 +51,7 @@ from fedkg.pack.manifest import (
     Source,
 )
 from fedkg.pack.pack import Pack
-from fedkg.pack.parameter_inference_records import Inference, MinedParameter
+from fedkg.pack.parameter_mining_tasks import Inference, MinedParameter
 
 __all__ = [
     "FORMAT",

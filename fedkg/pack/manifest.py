@@ -9,7 +9,7 @@ from fedkg.pack.contract import DataContract, Node
 from fedkg.pack.feasible_sets import KeptSet
 from fedkg.pack.formulas import Formula
 from fedkg.pack.knowledge_models import KnowledgeModel
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 
 Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 

@@ -22,12 +22,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedkg.granger.centralised_var import centralised
+from fedkg.granger.edge_significance import adjusted, joint, p_values, strengths_of
 from fedkg.granger.fault_detection import area_under_roc
 from fedkg.granger.kalman import Client, estimated, oracle, steady_gain
 from fedkg.granger.learn import Learnt, Rates, at_rest, convergence_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of
 from fedkg.granger.protocol import traffic
-from fedkg.granger.reference_estimates import adjusted, joint, p_values, strengths_of
 from fedkg.granger.synthetic_systems import System, places_of, recorded, two_clients
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study
 

@@ -25,7 +25,7 @@ from fedkg.data.sets import data_set, standardise
 from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
 from fedkg.federated.client.optimisers import SGD, Adam
 from fedkg.federated.model.constrained_outputs import Informed
-from fedkg.federated.model.knowledge_columns import AllowedColumns, PredictedColumn
+from fedkg.federated.model.knowledge_bounded_models import AllowedColumns, PredictedColumn
 from fedkg.models import MLP, Model, Noise, Params, lenet5, softmax_regression
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study
 

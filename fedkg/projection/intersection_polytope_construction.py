@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fedkg.projection.boxes_and_halfspaces import Affine, Box, HalfSpace
+from fedkg.projection.declared_field_shapes import check_fit
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.polytope import Polytope
 from fedkg.projection.projection_set import ProjectionSet, numbers
-from fedkg.projection.shape_checks import check_fit
 from fedkg.projection.simplex import Simplex
 
 

@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.errors import SetError
+from fedkg.projection.declared_field_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet
-from fedkg.projection.shape_checks import number_field
 
 
 class _Pooled(torch.autograd.Function):

@@ -15,12 +15,12 @@ from typing_extensions import override
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.errors import SetError
 from fedkg.projection.closed_form_recognition import recognise_closed_form
-from fedkg.projection.polytope_active_rows import product
+from fedkg.projection.declared_field_shapes import KEY, FieldShape, check_shapes
 from fedkg.projection.polytope_gradient import nearest_points
-from fedkg.projection.polytope_nearest import prove_empty
+from fedkg.projection.polytope_row_operations import product
+from fedkg.projection.polytope_solver_choice import prove_empty
 from fedkg.projection.projection_set import ProjectionSet, numbers
 from fedkg.projection.set_arguments import check_points, convert_numbers
-from fedkg.projection.shape_checks import KEY, FieldShape, check_shapes
 
 _SHAPES = {
     "G": FieldShape(ends=("m", "n"), each=True),

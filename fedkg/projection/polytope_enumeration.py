@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.projection.polytope_active_rows import UnitRows
-from fedkg.projection.polytope_nearest import tighten_ends
+from fedkg.projection.polytope_row_operations import UnitRows
+from fedkg.projection.polytope_solver_choice import tighten_ends
 
 Array = NDArray[np.float64]
 

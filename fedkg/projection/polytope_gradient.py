@@ -15,8 +15,8 @@ from typing_extensions import override
 from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.errors import SetError
 from fedkg.kernels.polytopes.polytope_sparsity import Shared
-from fedkg.projection.polytope_active_rows import Rows, UnitRows, solve_taken_rows, unit_rows
-from fedkg.projection.polytope_nearest import nearest_in_polytope
+from fedkg.projection.polytope_row_operations import Rows, UnitRows, solve_taken_rows, unit_rows
+from fedkg.projection.polytope_solver_choice import nearest_in_polytope
 
 
 def nearest_points(

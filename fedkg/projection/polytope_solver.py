@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_active_rows import RIDGE, Rows, guess_multipliers, solve_taken_rows
+from fedkg.projection.polytope_row_operations import (
+    RIDGE,
+    Rows,
+    guess_multipliers,
+    solve_taken_rows,
+)
 
 SLACK = 1e-10
 """Tolerated violation of a row, relative to the numbers of its point."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedkg._internal.value_description import describe_value
 from fedkg.errors import SetError
-from fedkg.projection.shape_checks import check_fields, check_fit
+from fedkg.projection.declared_field_shapes import check_fields, check_fit
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""

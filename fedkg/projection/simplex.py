@@ -12,8 +12,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
+from fedkg.projection.declared_field_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet, numbers
-from fedkg.projection.shape_checks import number_field
 from fedkg.projection.thresholds import above_threshold
 
 

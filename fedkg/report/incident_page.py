@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.evaluation.result import share_text
-from fedkg.report.candidate_causes import CandidateCauses, duration_text
+from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 
 if TYPE_CHECKING:
     from fedkg.graphs import Neighbour

@@ -16,17 +16,8 @@ from fedkg.jobs.round_exclusion_table import summarise_exclusions
 from fedkg.jobs.sweep.stored_plan import is_sweep
 from fedkg.jobs.trial_expansion import BASELINE
 from fedkg.report import charts
-from fedkg.report.candidate_causes import CandidateCauses, edges_of_sites
 from fedkg.report.causal_edges import causal_edge_table
-from fedkg.report.difference_table import difference_table
-from fedkg.report.disclosure_tables import disclosure_tables
-from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
-from fedkg.report.incident_page import MAX_NAMES, incident_context, report_environment
-from fedkg.report.outcome_sentences import describe_outcome
-from fedkg.report.privacy_table import privacy_table
-from fedkg.report.properties_and_sets import property_table, set_table
-from fedkg.report.records import RunRecords, read_run
-from fedkg.report.sections import (
+from fedkg.report.comparison_and_rule_tables import (
     comparison_table,
     data_checks,
     environment_facts,
@@ -35,6 +26,15 @@ from fedkg.report.sections import (
     settings_facts,
     unevaluated_table,
 )
+from fedkg.report.difference_table import difference_table
+from fedkg.report.disclosure_tables import disclosure_tables
+from fedkg.report.forecast_curves import BASELINE_TITLES, CURVES, forecast_curves, forecast_table
+from fedkg.report.incident_cause_lookup import CandidateCauses, edges_of_sites
+from fedkg.report.incident_page import MAX_NAMES, incident_context, report_environment
+from fedkg.report.outcome_sentences import describe_outcome
+from fedkg.report.privacy_table import privacy_table
+from fedkg.report.properties_and_sets import property_table, set_table
+from fedkg.report.records import RunRecords, read_run
 from fedkg.report.site_tables import run_measure, site_tables
 from fedkg.report.sweep_records import read_sweep
 from fedkg.report.theory_tables import property_lines, theory_tables

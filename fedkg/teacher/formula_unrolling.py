@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fedkg.constraints.meaning.stl import reach, window_at
+from fedkg.constraints.meaning.trace_robustness import reach, window_at
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack.formulas import (
     And,

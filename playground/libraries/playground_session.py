@@ -30,7 +30,7 @@ from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.editor.full_check import Request, Result, check_fully
 from fedkg_compiler.editor.language_server import make_server
-from fedkg_compiler.editor.partial_check import with_notes, without_unchecked
+from fedkg_compiler.editor.omitted_statements import with_notes, without_unchecked
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.binding.library import library_files
 from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in

@@ -23,9 +23,9 @@ from fedkg.federated import ServerState
 from fedkg.federated.conformance import Array, Federation
 from fedkg.federated.randomness import model_seed
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.experiment.job_tables import read_job_tables
+from fedkg.jobs.experiment.labelled_table_samples import read_job_tables
 from fedkg.jobs.experiment.sample_preparation import Samples
-from fedkg.jobs.experiment.site_summary import SERVER, TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.job_reader import parse_job
 

@@ -178,7 +178,7 @@ def _stopped_stream(fedkg: Command) -> int:
 def _stopped_review(fedkg: Command) -> int:
     """The input ends before the first answer."""
     from fedkg.jobs.folder import JOB, RunFolder
-    from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+    from fedkg.learned_knowledge_records import LearnedKnowledge, MinedNumber, MinedProperty
 
     number = MinedNumber(name="low", value=2.0, direction="down")
     one = MinedProperty(

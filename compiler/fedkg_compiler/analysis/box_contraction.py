@@ -44,8 +44,8 @@ from fedkg.pack import (
 )
 from fedkg.pack.numeric.intervals import Interval, Ranges, outwards, product, quotient
 from fedkg.pack.numeric.three_valued_logic import Bool
-from fedkg_compiler.analysis.bounds import CLOSE, Float, Int
 from fedkg_compiler.analysis.formula_evaluation import Truth
+from fedkg_compiler.analysis.single_column_bounds import CLOSE, Float, Int
 from fedkg_compiler.formulas.formula_algebra import Seen, interval
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedkg.pack.causes import CauseRecord
+from fedkg_compiler.analysis.evidence_comment_reader import read_evidence
 from fedkg_compiler.analysis.requirement_text import plain_number
-from fedkg_compiler.analysis.suggestion_evidence_comments import read_evidence
 
 MAX_SHOWN = 8
 """Number of pairs of clients shown."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from fedkg.pack import And, Compare, Formula, Known, Negate, Not, Or, Param, Slot, Sum, Term
 from fedkg.pack.formulas import ROWS
-from fedkg_compiler.analysis.bounds import RowTable
+from fedkg_compiler.analysis.single_column_bounds import RowTable
 from fedkg_compiler.formulas.formula_algebra import comparisons
 
 HAIR = Fraction(1, 10**9)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Compare, Formula
+from fedkg.pack.numeric.padded_trace_rows import Grid
 from fedkg.pack.numeric.three_valued_logic import Bool, Float, Verdict, finite
-from fedkg.pack.numeric.trace_grid import Grid
 
 Truth = tuple[Bool, Bool]
 """Where a formula holds, and where it fails: bool [P, M] each, never both; neither where it is

@@ -13,13 +13,13 @@ import numpy as np
 
 from fedkg.pack import Compare
 from fedkg.pack.formulas import is_temporal
-from fedkg_compiler.analysis.bounds import Bounds, RowTable
+from fedkg_compiler.analysis.branch_and_prune_search import WitnessSearch
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.difference_bounds import Paths
 from fedkg_compiler.analysis.interaction_groups import Place
 from fedkg_compiler.analysis.local_search import RowLayout, Shown
+from fedkg_compiler.analysis.single_column_bounds import Bounds, RowTable
 from fedkg_compiler.analysis.verdict import UNKNOWN, Condition, Kind, Method, Witness
-from fedkg_compiler.analysis.witness_search import WitnessSearch
 from fedkg_compiler.formulas.formula_algebra import implications, looks_for_gaps, sure, without_time
 
 if TYPE_CHECKING:

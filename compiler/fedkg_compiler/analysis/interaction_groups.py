@@ -16,7 +16,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.analysis.bounds import Bounds, Float, Keys, RowTable
+from fedkg_compiler.analysis.single_column_bounds import Bounds, Float, Keys, RowTable
 
 MOST_PLACES, WIDEST = 100_000, 300
 """Limits on choices of table rows and on rows at one place. If more rows share a variable that very

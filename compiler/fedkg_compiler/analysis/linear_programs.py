@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack.formulas import ROWS
-from fedkg_compiler.analysis.bounds import RowTable, linear_form
+from fedkg_compiler.analysis.single_column_bounds import RowTable, linear_form
 from fedkg_compiler.formulas.formula_algebra import comparisons
 
 TIGHT = 1e-6

@@ -22,8 +22,8 @@ import numpy as np
 from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
 from fedkg.pack.formulas import ROWS, indices
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
-from fedkg_compiler.analysis.bounds import Bounds, Int, Keys, RowTable
 from fedkg_compiler.analysis.formula_evaluation import Scope, margin, truth
+from fedkg_compiler.analysis.single_column_bounds import Bounds, Int, Keys, RowTable
 from fedkg_compiler.formulas.formula_algebra import implications, without_time
 
 

@@ -26,9 +26,9 @@ from fedkg.pack import (
     skeleton_hash,
 )
 from fedkg.pack.formulas import ROWS, everywhere, indices
-from fedkg_compiler.analysis.bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.requirement_text import clause
+from fedkg_compiler.analysis.single_column_bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.verdict import RowRef, Witness
 from fedkg_compiler.analysis.window_subsumption import example, wider, window_params, windows
 from fedkg_compiler.analysis.z3_formulas import any_of

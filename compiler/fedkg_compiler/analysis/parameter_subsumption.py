@@ -15,7 +15,7 @@ import numpy as np
 from fedkg.pack import Call, CategoryIs, Formula, Param, Power, Quotient, Reduce, Term
 from fedkg.pack.formulas import ROWS, Sign, everywhere, indices
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg_compiler.analysis.bounds import Float, Int, Readers, RowTable
+from fedkg_compiler.analysis.single_column_bounds import Float, Int, Readers, RowTable
 from fedkg_compiler.formulas.relaxation_direction import direction
 
 

@@ -16,11 +16,17 @@ from fedkg.errors import UsageError
 from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.formula_text import row_text
 from fedkg.pack.formulas import ROWS, everywhere, is_temporal
-from fedkg_compiler.analysis.bounds import Bounds, RowTable, between, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.evidence_comment_reader import read_evidence
 from fedkg_compiler.analysis.pack_difference import values_text
 from fedkg_compiler.analysis.requirement_text import plain_number, sentence
-from fedkg_compiler.analysis.suggestion_evidence_comments import read_evidence
+from fedkg_compiler.analysis.single_column_bounds import (
+    Bounds,
+    RowTable,
+    between,
+    find_bounds,
+    point_of,
+)
 from fedkg_compiler.analysis.verdict import Reading, RowRef, Witness
 from fedkg_compiler.formulas.formula_algebra import implications
 from fedkg_compiler.frontends.fkg.binding.signal_columns import variables_in
@@ -328,8 +334,8 @@ def _candidates(
 
 def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witness | None:
     """Values or a trace that keep or break a row where the solver alone shows none."""
+    from fedkg_compiler.analysis.branch_and_prune_search import WitnessSearch
     from fedkg_compiler.analysis.verdict import Condition
-    from fedkg_compiler.analysis.witness_search import WitnessSearch
 
     keys, skeleton = table.keysets[int(table.keyset[row])], table.skeleton(row)
     asked = (

@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Pack
 from fedkg.pack.formulas import is_temporal
-from fedkg_compiler.analysis.bounds import Bounds, Boxes, Keys, RowTable, find_bounds, point_of
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import (
+    Bounds,
+    Boxes,
+    Keys,
+    RowTable,
+    find_bounds,
+    point_of,
+)
 from fedkg_compiler.analysis.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources

@@ -14,8 +14,8 @@ from typing import Literal
 
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.formulas import is_temporal
-from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import Keys, RowTable
 from fedkg_compiler.analysis.z3_formulas import NOW, any_of, denied
 from fedkg_compiler.analysis.z3_solver import STEPS, Solver
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from fedkg.pack import And, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.formulas import ROWS, everywhere, is_temporal
-from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import Keys, RowTable
 from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
 from fedkg_compiler.analysis.z3_formulas import TooLarge, all_of, any_of, denied
 from fedkg_compiler.analysis.z3_solver import Solver

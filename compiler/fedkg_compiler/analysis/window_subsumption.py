@@ -27,8 +27,8 @@ from fedkg.pack import (
     Until,
 )
 from fedkg.pack.formulas import ROWS, Lag, WindowReduce, everywhere, is_temporal, sides
-from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import RowTable
 from fedkg_compiler.analysis.verdict import Reading, Witness
 from fedkg_compiler.analysis.z3_solver import Solver
 

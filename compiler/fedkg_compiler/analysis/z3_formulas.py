@@ -52,7 +52,7 @@ from fedkg.pack import (
     Until,
 )
 from fedkg.pack.formulas import ROWS, Lag, WindowReduce
-from fedkg_compiler.analysis.bounds import Keys, RowTable
+from fedkg_compiler.analysis.single_column_bounds import Keys, RowTable
 from fedkg_compiler.formulas.formula_algebra import looks_for_gaps
 
 Z3 = Any

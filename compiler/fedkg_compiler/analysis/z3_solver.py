@@ -9,8 +9,8 @@ import z3
 
 from fedkg.pack import Formula
 from fedkg.pack.formulas import is_temporal
-from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import STUCK_MS, Budget
+from fedkg_compiler.analysis.single_column_bounds import Keys, RowTable
 from fedkg_compiler.analysis.verdict import Reading, Witness
 from fedkg_compiler.analysis.z3_formulas import NOW, Step, TooLarge, Translator, all_of, number_of
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg.limits import read_file
-from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
-from fedkg_compiler.frontends.fkg.syntax.source_statements import decode
+from fedkg_compiler.diagnostics.suggested_edits import put_in
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import decode
 from fedkg_compiler.input_files import GRAPH_SUFFIXES, instead
 from fedkg_compiler.pipeline import compile_rules
 

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from fedkg.errors import FedkgError
-from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Related, Severity, Span
+from fedkg_compiler.diagnostics.suggested_edits import suggested
 from fedkg_compiler.diagnostics.template_span import told_of_use
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix, Span
 from fedkg_compiler.editor.rule_document import RuleDocument, moved
-from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import (
     STATEMENT_WORDS,
     Chunk,
     joined,

@@ -33,7 +33,7 @@ from fedkg_compiler.editor.language_service import (
     LanguageService,
     format_text,
 )
-from fedkg_compiler.editor.partial_check import with_notes
+from fedkg_compiler.editor.omitted_statements import with_notes
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.syntax.tree import Example
 from fedkg_compiler.input_files import GRAPH_SUFFIXES

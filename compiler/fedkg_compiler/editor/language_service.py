@@ -30,8 +30,8 @@ from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
     from fedkg_compiler.frontends.fkg.binding.scope import Sources
-    from fedkg_compiler.graph.graph_terms import KnownTerm
     from fedkg_compiler.graph.ontologies import Catalog
+    from fedkg_compiler.graph.rdf_terms import KnownTerm
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".xlsx"})
 MOST_TABLES = 20
@@ -325,7 +325,7 @@ class LanguageService:
 
     def _place_of_individual(self, document: RuleDocument, found: Occurrence) -> Span | None:
         """The line of a graph that begins with a thing, which no ontology defines."""
-        from fedkg_compiler.graph.graph_terms import local_name
+        from fedkg_compiler.graph.rdf_terms import local_name
 
         with self._look_up(document) as sources:
             if sources is None or sources.graph is None:

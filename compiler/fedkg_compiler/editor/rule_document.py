@@ -12,7 +12,7 @@ from typing import Literal
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
-from fedkg_compiler.frontends.fkg.syntax.source_statements import Chunk, plain_text, split
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Chunk, plain_text, split
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     Apply,
     Constant,

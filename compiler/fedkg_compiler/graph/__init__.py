@@ -13,14 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedkg_compiler.graph.catalog_listing import EntryInfo, TermInfo, list_entries, show_entry
     from fedkg_compiler.graph.graph import Graph
-    from fedkg_compiler.graph.graph_terms import (
-        ColumnFact,
-        Iri,
-        KnownTerm,
-        Literal,
-        Quantity,
-        RdfTerm,
-    )
     from fedkg_compiler.graph.load import load_graph
     from fedkg_compiler.graph.ontologies import (
         Added,
@@ -29,6 +21,14 @@ if TYPE_CHECKING:
         Entry,
         Official,
         load_catalog,
+    )
+    from fedkg_compiler.graph.rdf_terms import (
+        ColumnFact,
+        Iri,
+        KnownTerm,
+        Literal,
+        Quantity,
+        RdfTerm,
     )
     from fedkg_compiler.graph.user_ontology_catalog import add_entry, remove_entry
 

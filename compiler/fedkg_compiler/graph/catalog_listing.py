@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.graph_terms import TermKind
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.ontologies import Catalog, closest_name, load_catalog
+from fedkg_compiler.graph.rdf_terms import TermKind
 
 
 class TermInfo(BaseModel):

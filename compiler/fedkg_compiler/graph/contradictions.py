@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import find
 from fedkg_compiler.graph.owl_rl_closure import Clash, Closure, clashes
 from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_terms import split_iri
 from fedkg_compiler.graph.reasoning.facts import Facts
 from fedkg_compiler.graph.reasoning.justifications import Reasons, Step
 from fedkg_compiler.graph.reasoning.owl_vocabulary import Node
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
 from fedkg_compiler.graph.triple_locations import locate_triples
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 
 _TIMEOUT_S = 30.0
 _MOST_BYTES = 512 * 1024 * 1024

@@ -16,9 +16,15 @@ from urllib.parse import unquote
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.graph import query, query_file, select_results
-from fedkg_compiler.graph.client_ownership import Ownership
-from fedkg_compiler.graph.graph_terms import (
+from fedkg_compiler.graph import graph_pattern_answers, query_file_answers, select_query_execution
+from fedkg_compiler.graph.client_subgraph import Ownership
+from fedkg_compiler.graph.diagnostic_spans import point, report
+from fedkg_compiler.graph.node_values import Values, node_of
+from fedkg_compiler.graph.ontologies import Definition, Vocabulary, closest_name, known_terms
+from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
+from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
+from fedkg_compiler.graph.rdf_reader import DEFAULT, Document, names_graph, with_named_graphs
+from fedkg_compiler.graph.rdf_terms import (
     ColumnFact,
     Iri,
     KnownTerm,
@@ -28,13 +34,7 @@ from fedkg_compiler.graph.graph_terms import (
     local_name,
     order_key,
 )
-from fedkg_compiler.graph.node_values import Values, node_of
-from fedkg_compiler.graph.ontologies import Definition, Vocabulary, closest_name, known_terms
-from fedkg_compiler.graph.owl_rl_closure import SUB_CLASS, TYPE
-from fedkg_compiler.graph.query_process import QueryProcess, Solutions, query_at
-from fedkg_compiler.graph.rdf_reader import DEFAULT, Document, names_graph, with_named_graphs
 from fedkg_compiler.graph.recorded_answers import RecordedAnswers, query_key
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     BRICK,
     BRICK_REF,
@@ -770,7 +770,7 @@ class Graph:
         self._answers = RecordedAnswers() if answers is None else answers
         self._columns = self._new_columns()
         self._defined = defined
-        self._plain: dict[Node | None, select_results.Plain] = {}
+        self._plain: dict[Node | None, select_query_execution.Plain] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
         self.told = told
@@ -875,14 +875,14 @@ class Graph:
             self._answers.asked.add(key)
             if key not in self._answers.solutions:
                 found = self._process.select(text, prefixes=self.vocabulary.prefixes)
-                rows = query.sorted_rows(found, variables, self._values)
+                rows = graph_pattern_answers.sorted_rows(found, variables, self._values)
                 if names_graph(text):  # the other graphs are not all in the closure
                     return rows
                 self._answers.solutions[key] = rows
             return self._answers.solutions[key]
 
         with query_at(span.file, span.line):
-            return query.select(answer, self.vocabulary, where, variables, span)
+            return graph_pattern_answers.select(answer, self.vocabulary, where, variables, span)
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
@@ -897,7 +897,7 @@ class Graph:
             variables: the names without ``?``, each with the place where it is asked for.
         """
         with query_at(file):
-            return query_file.select_file(
+            return query_file_answers.select_file(
                 self._process, self._values, self.vocabulary, text, file, variables
             )
 
@@ -919,7 +919,9 @@ class Graph:
     ) -> tuple[list[Iri | Literal | None], list[tuple[int, ...]]]:
         """Return what `answers` does as the terms, each once, and rows of positions of terms."""
         process = self._whole_process if everywhere else self._process
-        return select_results.numbered_answers(process, query, self._plain, everywhere=everywhere)
+        return select_query_execution.numbered_answers(
+            process, query, self._plain, everywhere=everywhere
+        )
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None, *, everywhere: bool = False
@@ -966,7 +968,7 @@ class Graph:
         """Return what is wrong with the text of a query, with line and column, or None if it is
         SPARQL.
         """
-        return select_results.sparql_problem(query, self.vocabulary.prefixes)
+        return select_query_execution.sparql_problem(query, self.vocabulary.prefixes)
 
     def instances(self, iri: str, *, vocabularies: bool = False) -> list[str]:
         """Return the named members of a class and of its subclasses in the user's data, sorted.

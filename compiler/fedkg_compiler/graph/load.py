@@ -26,10 +26,9 @@ from fedkg_compiler.graph.alignment.mappings import (
     exact_matches,
     one_of_two_names,
 )
-from fedkg_compiler.graph.client_ownership import Ownership, cut
+from fedkg_compiler.graph.client_subgraph import Ownership, cut
+from fedkg_compiler.graph.diagnostic_spans import report
 from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
-from fedkg_compiler.graph.graph_terms import is_iri, split_iri
-from fedkg_compiler.graph.local_catalog_source import local
 from fedkg_compiler.graph.ontologies import (
     Catalog,
     Definition,
@@ -46,7 +45,7 @@ from fedkg_compiler.graph.ontologies import (
     told_twice,
     two_kinds,
 )
-from fedkg_compiler.graph.opcua_nodeset_links import linked
+from fedkg_compiler.graph.opcua_node_name_resolution import linked
 from fedkg_compiler.graph.owl_rl_closure import clashes, closure
 from fedkg_compiler.graph.rdf_reader import (
     DEFAULT,
@@ -64,14 +63,15 @@ from fedkg_compiler.graph.rdf_reader import (
     rename_shared_blank_nodes,
     stated,
 )
+from fedkg_compiler.graph.rdf_terms import is_iri, split_iri
 from fedkg_compiler.graph.reasoning.facts import TooLarge, most_pairs
 from fedkg_compiler.graph.reasoning.swrl_rules import IMP
 from fedkg_compiler.graph.recorded_answers import RecordedAnswers
-from fedkg_compiler.graph.span_construction import report
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, STANDARD_PREFIXES
 from fedkg_compiler.graph.stores.stored_triples import StoredTriples
 from fedkg_compiler.graph.swrl_diagnostics import unapplied_rules
 from fedkg_compiler.graph.triple_locations import Told
+from fedkg_compiler.graph.user_ontology_files import local
 from fedkg_compiler.input_files import ABSENT, RDF_SUFFIXES, is_endpoint, is_store, note, read_bytes
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def _align_b2mml(loading: _Loading) -> None:
     isa95 = [document for name, document in loading.ontologies if name == "isa95"]
     if not isa95:
         return
-    from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
+    from fedkg_compiler.graph.alignment.b2mml_mapping_rules import b2mml_alignments
 
     documents = [*(document for _, document in loading.ontologies), *loading.graphs]
     for mapped in b2mml_alignments(documents, isa95):

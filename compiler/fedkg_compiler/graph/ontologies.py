@@ -29,9 +29,9 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import FedkgError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
-from fedkg_compiler.graph.graph_terms import KnownTerm, TermKind, is_iri, local_name, split_iri
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, read_file
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.rdf_terms import KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.standard_vocabularies import (
     FEDKG,
     OWL,

@@ -23,8 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.alignment.alignment_consequences import Entailed, entailed
-from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
-from fedkg_compiler.graph.graph_terms import TermKind
+from fedkg_compiler.graph.alignment.b2mml_mapping_rules import b2mml_alignments
 from fedkg_compiler.graph.ontologies import (
     Catalog,
     definitions,
@@ -33,6 +32,7 @@ from fedkg_compiler.graph.ontologies import (
     our_file,
 )
 from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_terms import TermKind
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, STANDARD_TERMS
 
 _TYPE = ox.NamedNode(RDF + "type")

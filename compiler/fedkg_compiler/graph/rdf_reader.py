@@ -22,8 +22,8 @@ from typing_extensions import override
 
 from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
-from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, XSD
 from fedkg_compiler.graph.stores.stored_triples import StoredTriples

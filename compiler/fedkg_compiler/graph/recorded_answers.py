@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedkg_compiler.graph.graph_terms import ColumnFact, Iri, Literal, Quantity, RdfTerm
+from fedkg_compiler.graph.rdf_terms import ColumnFact, Iri, Literal, Quantity, RdfTerm
 
 Row = tuple[RdfTerm | None, ...]
 MOST = 1_000_000

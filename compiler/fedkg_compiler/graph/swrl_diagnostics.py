@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.reasoning.facts import Facts
 from fedkg_compiler.graph.reasoning.swrl_rules import swrl_rules
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.triple_locations import TermTriple, locate_triples
 
 _MOST_REPORTED = 20

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.ontologies import Catalog, closest_name, documents_of, find, load_catalog
 from fedkg_compiler.graph.rdf_reader import Document
+from fedkg_compiler.graph.rdf_terms import Iri, KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SKOS
 
 MOST = 8

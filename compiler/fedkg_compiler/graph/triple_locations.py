@@ -15,10 +15,10 @@ from typing import IO, TYPE_CHECKING, cast
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.graph.graph_terms import split_iri
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.ontologies import find
 from fedkg_compiler.graph.rdf_reader import Document, graph_name
-from fedkg_compiler.graph.span_construction import point
+from fedkg_compiler.graph.rdf_terms import split_iri
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
 from fedkg_compiler.input_files import detect_format
 

@@ -17,8 +17,7 @@ import pyoxigraph as ox
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_terms import split_iri
-from fedkg_compiler.graph.local_catalog_source import Taken, take
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import (
     ADDED_FILE,
     Added,
@@ -29,8 +28,9 @@ from fedkg_compiler.graph.ontologies import (
     shelf_folder,
 )
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.rdf_terms import split_iri
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, STANDARD_PREFIXES
+from fedkg_compiler.graph.user_ontology_files import Taken, take
 
 _NAMELESS = "#"
 """The namespace of a file that has no name for itself and none for what it describes."""

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from fedkg.limits import explain_raise, limit, require_expansion
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDF_ROOT = f"{_RDF} RDF"

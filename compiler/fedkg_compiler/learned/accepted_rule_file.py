@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from fedkg.errors import UsageError
-from fedkg.learned_knowledge import Candidate
+from fedkg.learned_knowledge_records import Candidate
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.frontends.fkg.syntax.tree import Cause, Rule
 from fedkg_compiler.learned.candidate_formatting import WIDE, comment, shown

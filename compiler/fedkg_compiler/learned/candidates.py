@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     Candidate,
     CausalEdge,
     LearnedKnowledge,

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 from pydantic import ValidationError
 
 from fedkg.errors import FedkgError
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
     MinedNumber,

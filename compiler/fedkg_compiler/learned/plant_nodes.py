@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, RDFS, SOSA
 
 _COLUMNS = f"""SELECT DISTINCT ?n ?text ?p WHERE {{

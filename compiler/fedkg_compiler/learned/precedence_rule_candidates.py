@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fedkg.learned_knowledge import Candidate, CausalEdge, Precedence
+from fedkg.learned_knowledge_records import Candidate, CausalEdge, Precedence
 from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted
 from fedkg_compiler.learned.candidate_formatting import name_of, rounded, shown, unwritable
 

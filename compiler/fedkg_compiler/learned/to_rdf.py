@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
     MinedProperty,

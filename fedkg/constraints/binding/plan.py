@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg.constraints.binding.duplicate_bound_rows import covered
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
+from fedkg.constraints.binding.redundant_entity_rows import covered
 from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError

@@ -21,7 +21,7 @@ from fedkg.constraints.engine.batch_rows_as_traces import Lined
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading
 from fedkg.constraints.engine.nan_gradient_guard import shield
-from fedkg.constraints.engine.window_hoisting import OverExtreme, place_of
+from fedkg.constraints.engine.shared_window_extremes import OverExtreme, place_of
 from fedkg.pack.bank import Bank
 from fedkg.pack.formulas import (
     Compare,

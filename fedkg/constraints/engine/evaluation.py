@@ -33,7 +33,7 @@ from fedkg.constraints.engine.pairwise_extremes import lower, soft_extreme, uppe
 from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import has_constant_slope, has_strict
 from fedkg.constraints.engine.temporal_and_member_formulas import compound, over_members, steps_of
-from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
+from fedkg.constraints.engine.unknown_value_encoding import marked, strict_step, unmarked
 from fedkg.constraints.engine.window_operators import ROBUSTNESS, Truth, settle
 from fedkg.constraints.engine.window_values import over_steps, since_event
 from fedkg.pack.formulas import (

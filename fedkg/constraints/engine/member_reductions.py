@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.smooth_extrema import norm_from_sums, weighed
+from fedkg.constraints.engine.generalised_mean_extrema import norm_from_sums, weighed
 from fedkg.constraints.engine.window_operators import Truth, settle
 
 

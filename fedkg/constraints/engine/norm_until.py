@@ -18,14 +18,14 @@ from torch.nn.functional import pad
 from typing_extensions import override
 
 from fedkg._internal.vmap_dims import move_batch_dim_first
-from fedkg.constraints.engine.sliding import growth
-from fedkg.constraints.engine.smooth_extrema import (
+from fedkg.constraints.engine.generalised_mean_extrema import (
     signed_roots,
     signed_squares,
     upper_shares,
     upper_square,
 )
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.sliding import growth
+from fedkg.constraints.engine.unknown_value_encoding import between
 
 
 def norm_until(

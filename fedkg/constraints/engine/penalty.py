@@ -31,15 +31,15 @@ from fedkg.constraints.engine.evaluation import (
     smooth_extreme,
 )
 from fedkg.constraints.engine.evaluation_inputs import Reading
+from fedkg.constraints.engine.generalised_mean_extrema import norm_of
 from fedkg.constraints.engine.nan_gradient_guard import shield
 from fedkg.constraints.engine.skeleton_properties import (
     reads_inputs_alone_somewhere,
     reads_output,
     split_guards,
 )
-from fedkg.constraints.engine.smooth_extrema import norm_of
 from fedkg.constraints.engine.temporal_and_member_formulas import compound
-from fedkg.constraints.engine.unknown import between, marked, strict_step
+from fedkg.constraints.engine.unknown_value_encoding import between, marked, strict_step
 from fedkg.constraints.engine.window_operators import Truth
 from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or

@@ -26,7 +26,7 @@ from fedkg.constraints.binding.plan import BankPlan, MemberPlan, Plan
 from fedkg.constraints.binding.reads import Index
 from fedkg.constraints.engine.bank_tensors import BankTensors, bank_tensors
 from fedkg.constraints.engine.common_subterms import Values, shared_values
-from fedkg.constraints.engine.window_hoisting import Extreme, hoist
+from fedkg.constraints.engine.shared_window_extremes import Extreme, hoist
 
 WORTH = 1.25
 """Equal rows of a bank are evaluated once from this ratio of rows to distinct rows on: spreading

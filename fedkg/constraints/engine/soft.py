@@ -21,9 +21,9 @@ from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import evaluate
 from fedkg.constraints.engine.evaluation_inputs import Reading
+from fedkg.constraints.engine.generalised_mean_extrema import norm_from_sums, weighed
 from fedkg.constraints.engine.penalty import UNREACHABLE, missing_of
-from fedkg.constraints.engine.smooth_extrema import norm_from_sums, weighed
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.unknown_value_encoding import between
 from fedkg.constraints.engine.window_operators import Truth
 from fedkg.pack.formulas import Formula
 

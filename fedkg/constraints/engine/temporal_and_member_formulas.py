@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fedkg.constraints.engine.accelerator_window_operators import At
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Members, Reading, Steps, reading_on
 from fedkg.constraints.engine.member_reductions import ranked
+from fedkg.constraints.engine.shared_window_extremes import OverExtreme, place_of
 from fedkg.constraints.engine.skeleton_properties import is_temporal
-from fedkg.constraints.engine.window_hoisting import OverExtreme, place_of
-from fedkg.constraints.engine.window_loops import At
 from fedkg.constraints.engine.window_operators import (
     Truth,
     Windows,

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg._internal.torch_compat import being_traced
-from fedkg.constraints.engine import window_loops
+from fedkg.constraints.engine import accelerator_window_operators
 from fedkg.constraints.engine.device_constants import constant
 from fedkg.constraints.engine.evaluation_inputs import Steps, steps_on
+from fedkg.constraints.engine.generalised_mean_extrema import norm_from_sums, norm_of, weighed
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.pairwise_extremes import soft_extreme
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
-from fedkg.constraints.engine.smooth_extrema import norm_from_sums, norm_of, weighed
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.unknown_value_encoding import between
 
 Windows = NDArray[np.float64]
 """Per row the first and last step of its window, counted from now; last -1: no end. [R, 2]."""
@@ -108,7 +108,7 @@ def over_window(
     *,
     past: bool,
     lowest: bool,
-    again: window_loops.At | None = None,
+    again: accelerator_window_operators.At | None = None,
 ) -> Tensor:
     """Minimum or maximum of values [R, B] over each step's window, [R, B].
 
@@ -150,19 +150,19 @@ def _reduce_windows(
     *,
     past: bool,
     lowest: bool,
-    again: window_loops.At | None,
+    again: accelerator_window_operators.At | None,
 ) -> Tensor | None:
     """`over_window` in one loop for all rows; None where that is not worth it."""
     ends = _ends(windows, steps, truth, values, past=past, lowest=lowest)
-    if ends is None or ends.width > window_loops.LONGEST:
+    if ends is None or ends.width > accelerator_window_operators.LONGEST:
         return None
     laid = _cut(_laid(values, len(windows), steps), steps.length, ends.beyond)
     at = (
         None
-        if len(ends.shifts) > window_loops.WRITTEN_OUT
+        if len(ends.shifts) > accelerator_window_operators.WRITTEN_OUT
         else _steps_on(values, again, len(windows), steps, ends.beyond)
     )
-    return window_loops.extreme(laid, ends, lowest=lowest, at=at).reshape(
+    return accelerator_window_operators.extreme(laid, ends, lowest=lowest, at=at).reshape(
         len(windows), steps.places
     )
 
@@ -176,11 +176,11 @@ def _unrolled(
     past: bool,
     closed: bool,
     lowest: bool,
-    again: Sequence[window_loops.At | None],
+    again: Sequence[accelerator_window_operators.At | None],
 ) -> Tensor | None:
     """`until` in one loop; None where that is not worth it."""
     ends = _ends(windows, steps, truth, sides[1], past=past, lowest=lowest)
-    if ends is None or ends.each[:, 1].max() >= window_loops.WRITTEN_OUT:
+    if ends is None or ends.each[:, 1].max() >= accelerator_window_operators.WRITTEN_OUT:
         return None
     left, right = (
         _cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides
@@ -198,14 +198,14 @@ def _unrolled(
         if closed
         else (right, (holds, there))
     )
-    return window_loops.until(left, right, ends, lowest=lowest, at=at).reshape(
+    return accelerator_window_operators.until(left, right, ends, lowest=lowest, at=at).reshape(
         len(windows), steps.places
     )
 
 
 def _ends(
     windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
-) -> window_loops.Ends | None:
+) -> accelerator_window_operators.Ends | None:
     """The windows on the reading's traces; None where there are none, or no steps."""
     if not windows.size or not steps.count:
         return None
@@ -213,14 +213,20 @@ def _ends(
         truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest)
         for first, last in windows
     ]
-    return window_loops.ends_of(
-        np.column_stack([window_loops.spans(windows, steps.count), beyond]), like, past=past
+    return accelerator_window_operators.ends_of(
+        np.column_stack([accelerator_window_operators.spans(windows, steps.count), beyond]),
+        like,
+        past=past,
     )
 
 
 def _steps_on(
-    values: Tensor, again: window_loops.At | None, rows: int, steps: Steps, beyond: Tensor | float
-) -> window_loops.At:
+    values: Tensor,
+    again: accelerator_window_operators.At | None,
+    rows: int,
+    steps: Steps,
+    beyond: Tensor | float,
+) -> accelerator_window_operators.At:
     """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T].
 
     `again`: evaluates them there.
@@ -295,7 +301,7 @@ def until(
     past: bool,
     closed: bool,
     lowest: bool = False,
-    again: Sequence[window_loops.At | None] = (None, None),
+    again: Sequence[accelerator_window_operators.At | None] = (None, None),
 ) -> Tensor:
     """Max over t' in the window of min(right at t', min of left before t'), [R, B].
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.engine.batch_rows_as_traces import Lined, Traces, line_up
-from fedkg.constraints.fused.bank_program import loops
+from fedkg.constraints.fused.bank_loop_arguments import loops
 from fedkg.constraints.kernel_tensor_checks import is_plain
 from fedkg.kernels.checked_memory_access import address
 

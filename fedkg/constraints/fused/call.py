@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
-from fedkg.constraints.fused.bank_program import Fused, loops
+from fedkg.constraints.fused.bank_loop_arguments import Fused, loops
 from fedkg.constraints.fused.batch_loop_arguments import PART, FusedBatch
 from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.formulas import bank_execution
-from fedkg.kernels.formulas.penalty_loops import HINGE, LOG_BARRIER, SLOPES, SQUARED
+from fedkg.kernels.formulas.penalty_form_loops import HINGE, LOG_BARRIER, SLOPES, SQUARED
 from fedkg.kernels.scratch import scratch_space
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from fedkg.constraints.engine.precomputed_subformula import InputFormula
-from fedkg.constraints.engine.window_hoisting import OverExtreme
+from fedkg.constraints.engine.shared_window_extremes import OverExtreme
 from fedkg.constraints.fused.program import (
     EDGE_HIGH,
     HAIR_DOWN,

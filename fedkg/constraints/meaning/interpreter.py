@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedkg.errors import TableError
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially, everywhere, is_temporal
+from fedkg.pack.numeric.padded_trace_rows import Grid
 from fedkg.pack.numeric.three_valued_logic import (
     Bool,
     Float,
@@ -30,7 +31,6 @@ from fedkg.pack.numeric.three_valued_logic import (
     finite,
     opposite,
 )
-from fedkg.pack.numeric.trace_grid import Grid
 
 MOST = 10_000_000
 """A trace of few rows is not laid out to more steps than this; one of many rows to four times as

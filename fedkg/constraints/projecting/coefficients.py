@@ -22,7 +22,7 @@ from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.binding.rule_input_values import InputNumbers, percent
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.projecting.linear_comparisons import Linear, ends, factors
-from fedkg.projection.polytope_active_rows import UnitRows, unit_rows
+from fedkg.projection.polytope_row_operations import UnitRows, unit_rows
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Reach
+from fedkg.constraints.specialised.client_threshold_membership import Clients, Fixed, Reach
 from fedkg.kernels.scoring.bit_program_constants import ANY, ANY_MASK, EVERY, EVERY_MASK, WORD
 
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.specialised.bit_programs import Programs, Writer, in_sample_order, laid
-from fedkg.constraints.specialised.sets_of_clients import Clients, within
+from fedkg.constraints.specialised.client_threshold_membership import Clients, within
 from fedkg.kernels.background_compilation import is_compiled
 from fedkg.kernels.compiled_loop_policy import WORTH_SECONDS, can_compile_loops, waits_for_loops
 from fedkg.kernels.scoring.bit_program_constants import WORD
@@ -102,10 +102,12 @@ class Counter:
                 counts[:, target.place] = counted(target, values, self._shape).T
             _seconds[0] += time.perf_counter() - begun
             return counts
-        from fedkg.kernels.scoring import bit_kernels
+        from fedkg.kernels.scoring import bit_program_execution
 
         counts = self._constant.new_empty((values.shape[1], self._constant.shape[0]))
-        bit_kernels.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())
+        bit_program_execution.count(
+            self.programs, values.numpy(), self._constant.numpy(), counts.numpy()
+        )
         return counts
 
 

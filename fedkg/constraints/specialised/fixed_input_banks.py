@@ -19,9 +19,9 @@ from fedkg._internal.threads import library_threads
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.batch_rows_as_traces import repeat_traces
+from fedkg.constraints.specialised.client_threshold_membership import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.client_verdict_counts import Counter, Target
 from fedkg.constraints.specialised.input_folding import Folded, fold
-from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.violation_thresholds import Derived, Sets
 from fedkg.kernels.scoring.bit_program_constants import WORD
 from fedkg.pack.formulas import Implies
@@ -266,10 +266,10 @@ class SpecialBanks:
             (count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places)
         )
         if self._counter.is_compiled:
-            from fedkg.kernels.scoring import bit_kernels
+            from fedkg.kernels.scoring import bit_program_execution
 
             covered = torch.from_numpy(
-                bit_kernels.lay_out(
+                bit_program_execution.lay_out(
                     answers.numpy(),
                     self._outputs.numpy(),
                     self._known.numpy(),

@@ -23,8 +23,8 @@ from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.precomputed_subformula import InputFormula
 from fedkg.constraints.engine.skeleton_properties import largest
+from fedkg.constraints.specialised.client_threshold_membership import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.input_folding import Folded
-from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Reach, joined
 from fedkg.pack.formulas import (
     And,
     Call,

@@ -11,8 +11,8 @@ from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start_points import PrivateLayers
 from fedkg.federated.round_steps import NothingAfter, NothingBefore, StartRule
 from fedkg.federated.temporal.client_property_mining import Inferred
-from fedkg.federated.temporal.cluster_training import ClusterTraining
-from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
+from fedkg.federated.temporal.property_loss_clustering import Assignment, ByProperty, ClusterStart
+from fedkg.federated.temporal.server_cluster_training import ClusterTraining
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 

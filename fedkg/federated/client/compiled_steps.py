@@ -41,8 +41,8 @@ from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.federated.round_steps import Setting
 from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.training import batch_losses
+from fedkg.kernels.training.llvm_primitives import VECTOR
 from fedkg.kernels.training.local_steps import CONVOLUTIONS, ENTRIES, room_for
-from fedkg.kernels.training.primitives import VECTOR
 from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
 from fedkg.models.loop_layout import layout_of

@@ -25,7 +25,7 @@ from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 from fedkg.federated.server.weighted_mean import Sums, WeightedMean
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.algorithm_mined_properties import used_properties
+from fedkg.federated.temporal.distinct_mined_properties import used_properties
 from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Randomness, Spent
 

@@ -20,7 +20,7 @@ from fedkg.federated.temporal.expert_rules import ExpertRule, Unreadable, expert
 from fedkg.mining import Pick, least, mine, satisfied_traces
 from fedkg.mining.trace_channels import layout_positions, reads_other_steps
 from fedkg.pack import Pack
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 from fedkg.teacher import Teacher
 
 

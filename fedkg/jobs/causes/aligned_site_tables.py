@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkg.errors import JobError, TableError
 from fedkg.evaluation.table_time_steps import OFF_GRID
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.pack import Column, DataContract
 from fedkg.pack.formula_text import duration_text
 from fedkg.sites import SitesFile, load_sites, read_site

@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 
 from fedkg.errors import JobError
 from fedkg.granger.centralised_var import centralised
+from fedkg.granger.edge_significance import (
+    adjusted,
+    distinct_shifts,
+    innovation_label,
+    joint,
+    p_values,
+    strengths_of,
+)
 from fedkg.granger.effects import Reached, edges, reach_of
 from fedkg.granger.epoch_messages import (
     Ask,
@@ -31,20 +39,12 @@ from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, losses_of
 from fedkg.granger.moments import Series, moments, orders_of, series_of
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference_estimates import (
-    adjusted,
-    distinct_shifts,
-    innovation_label,
-    joint,
-    p_values,
-    strengths_of,
-)
 from fedkg.granger.state_extraction import Measured, client_of, correlated
 from fedkg.granger.time_varying_causes import cut
 from fedkg.jobs.causes.job_file import CausesJob
 from fedkg.jobs.causes.learning import choose_lags, learn_causes, rates_of
 from fedkg.jobs.causes.measurements import Measurements, training_steps
-from fedkg.learned_knowledge import CausalEdge
+from fedkg.learned_knowledge_records import CausalEdge
 from fedkg.pack.causes import CauseRecord, prior
 
 RESERVED_NAMES = ("epoch", "server")

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fedkg.granger.edge_significance import adjusted
 from fedkg.granger.learn import convergence_of
 from fedkg.granger.protocol import traffic
-from fedkg.granger.reference_estimates import adjusted
 from fedkg.jobs.causes.discovery import Discovery
 from fedkg.jobs.causes.job_file import CausesJob
 from fedkg.jobs.causes.learning import rates_of
-from fedkg.learned_knowledge import Precedence
+from fedkg.learned_knowledge_records import Precedence
 from fedkg.pack.causes import CauseRecord
 
 

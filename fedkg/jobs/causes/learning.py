@@ -11,9 +11,9 @@ import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import FedkgError, JobError
+from fedkg.granger.edge_significance import best_lags, labels
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, surprises
-from fedkg.granger.reference_estimates import best_lags, labels
 from fedkg.jobs.schema.causal_learning import Learning
 
 MAX_LAGS = 5
@@ -51,7 +51,7 @@ def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
         )
     else:
         from fedkg.federated.device_transfer import device_named
-        from fedkg.granger.chunked_learning import learn_in_chunks
+        from fedkg.granger.learning_on_accelerators import learn_in_chunks
 
         device = device_named(section.device, "learning.device")
         found = learn_in_chunks(

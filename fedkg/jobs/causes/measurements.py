@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg.data.sets.time_range_text import time_range_of_rows, time_range_of_times
+from fedkg.data.sets.first_and_last_time import time_range_of_rows, time_range_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.state_extraction import Measured
@@ -24,10 +24,10 @@ from fedkg.jobs.causes.aligned_site_tables import (
     describe_alignment,
     read_site_measurements,
 )
-from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
+from fedkg.jobs.causes.data_set_time_series import default_clients, longest_stretch, read_columns
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.pack import DataContract
 from fedkg.tables import Table, read_table
 

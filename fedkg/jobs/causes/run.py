@@ -40,7 +40,7 @@ from fedkg.jobs.folder import (
 )
 from fedkg.jobs.rule_pack import empty_pack, rule_sources
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.learned_knowledge import LearnedKnowledge, UsedFile
+from fedkg.learned_knowledge_records import LearnedKnowledge, UsedFile
 from fedkg.pack import Pack
 from fedkg.pack.causes import CauseRecord
 

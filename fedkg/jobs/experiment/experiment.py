@@ -30,7 +30,7 @@ from fedkg.errors import JobError
 from fedkg.evaluation.incidents import named_in_events
 from fedkg.federated import Clients, Problem, RoundRecord, Scorer, ServerState, clients_of
 from fedkg.federated.model.constrained_outputs import Projected, Trust
-from fedkg.federated.model.knowledge_columns import (
+from fedkg.federated.model.knowledge_bounded_models import (
     Bounded,
     BoundedChance,
     Laid,
@@ -46,7 +46,6 @@ from fedkg.graphs import find_neighbours
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, consecutive_traces, horizon_of, row_timing
 from fedkg.jobs.code_trust import list_imports
 from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
-from fedkg.jobs.experiment.job_tables import frame_of_split, read_job_tables
 from fedkg.jobs.experiment.knowledge_feature_columns import (
     ColumnForm,
     knowledge_columns,
@@ -56,6 +55,7 @@ from fedkg.jobs.experiment.knowledge_feature_columns import (
     with_columns,
     with_pixel_names,
 )
+from fedkg.jobs.experiment.labelled_table_samples import frame_of_split, read_job_tables
 from fedkg.jobs.experiment.model_inputs import ModelInputs, build_inputs
 from fedkg.jobs.experiment.rules_on_samples import (
     SampleRules,
@@ -84,7 +84,7 @@ from fedkg.jobs.experiment.site_knowledge import (
     load_site_knowledge,
     train_predictor,
 )
-from fedkg.jobs.experiment.site_summary import SERVER, TEST, TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, TEST, TRAIN
 from fedkg.jobs.experiment.state_augmentation import AugmentedSamples, augment_samples
 from fedkg.jobs.experiment.task_metrics import constant_answer_figure, figure_sums, task_loss
 from fedkg.jobs.experiment.trial import Trial
@@ -92,8 +92,8 @@ from fedkg.jobs.experiment.trust_level_selection import select_trust
 from fedkg.jobs.folder import Row
 from fedkg.jobs.job_privacy import client_data_digest, derive_seed, has_system_noise
 from fedkg.jobs.model_builder import build_model, head_parameters
-from fedkg.jobs.model_graphs import GraphCache
-from fedkg.jobs.parameter_set_distances import trial_sets
+from fedkg.jobs.model_distance_to_sets import trial_sets
+from fedkg.jobs.model_knowledge_graphs import GraphCache
 from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.rules_only_baseline import (
     ControlSums,
@@ -108,8 +108,7 @@ from fedkg.jobs.schema.consistency import describe_unprotected
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.model_section import Inject
 from fedkg.jobs.site_split import corrupt_labels, describe_splits, trial_stream
-from fedkg.jobs.source_tables import sha256_of
-from fedkg.jobs.table_rule_evaluation import (
+from fedkg.jobs.source_data_checks import (
     SECONDS,
     NamedTable,
     TableCounts,
@@ -120,6 +119,7 @@ from fedkg.jobs.table_rule_evaluation import (
     find_table_incidents,
     row_name,
 )
+from fedkg.jobs.source_tables import sha256_of
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
 from fedkg.jobs.trial_training import (
     build_trial_algorithm,
@@ -130,7 +130,7 @@ from fedkg.jobs.trial_training import (
     trial_attack,
     trial_settings,
 )
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.models import Model
 from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkg.data.sets import DataSet
 from fedkg.jobs.experiment.sample_preparation import Samples
-from fedkg.jobs.experiment.site_summary import TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import TRAIN
 from fedkg.jobs.folder import Row
 
 SEASON = {"s": 86_400.0, "h": 24.0}

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fedkg.data.sets import StandardisedDataSet, Task
 from fedkg.federated.model.constrained_outputs import CERTAIN, EXCLUDED
-from fedkg.federated.model.knowledge_columns import UNKNOWN
+from fedkg.federated.model.knowledge_bounded_models import UNKNOWN
 from fedkg.jobs.experiment.knowledge_feature_columns import ROUNDING, ColumnForm
 from fedkg.jobs.experiment.task_metrics import figure_sums, figures_of
 from fedkg.jobs.folder import Row

@@ -21,7 +21,7 @@ from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
 from fedkg.federated import Clients
-from fedkg.federated.model.knowledge_columns import UNKNOWN
+from fedkg.federated.model.knowledge_bounded_models import UNKNOWN
 from fedkg.jobs.experiment.site_knowledge import (
     GENERATED,
     Said,

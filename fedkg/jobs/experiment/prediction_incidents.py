@@ -20,7 +20,7 @@ from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.experiment.forecast_baselines import moment_text
 from fedkg.jobs.experiment.rule_evaluation import Deployed, answered_frame
 from fedkg.jobs.experiment.sample_preparation import Index
-from fedkg.jobs.table_rule_evaluation import SECONDS, NamedTable, find_table_incidents, row_name
+from fedkg.jobs.source_data_checks import SECONDS, NamedTable, find_table_incidents, row_name
 from fedkg.models import Params
 from fedkg.pack import Bank, Column, Pack
 from fedkg.pack.bank import MemberTable, reads

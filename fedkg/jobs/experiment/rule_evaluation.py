@@ -29,7 +29,7 @@ from fedkg.jobs.experiment.sample_preparation import Index, Samples
 from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.folder import Row
 from fedkg.jobs.result_rows import RuleCounts, RuleTally, rule_row
-from fedkg.jobs.table_rule_evaluation import ordered_frame, row_name
+from fedkg.jobs.source_data_checks import ordered_frame, row_name
 from fedkg.jobs.unevaluated_rules import COMPARES_ROWS
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, Implies, Pack

@@ -25,18 +25,18 @@ from fedkg.data.sets import (
     labelled_windows,
     table_set,
 )
+from fedkg.data.sets.first_and_last_time import time_range_of
 from fedkg.data.sets.scaled_dataset import input_moments, output_moments, output_names, scale
-from fedkg.data.sets.time_range_text import time_range_of
 from fedkg.data.skews import by_site
 from fedkg.errors import FedkgError, JobError
-from fedkg.granger.augmented_features import OURS
+from fedkg.granger.filter_states_as_inputs import OURS
 from fedkg.jobs.chronological_holdout import (
     compares_rows,
     hold_out_in_order,
     horizon_of,
     note_order,
 )
-from fedkg.jobs.experiment.site_summary import (
+from fedkg.jobs.experiment.site_sample_statistics import (
     SERVER,
     TEST,
     TRAIN,
@@ -50,7 +50,7 @@ from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_split import assign_by_class, draw_split, hold_out_stream
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.pack import Pack
 from fedkg.sites import load_sites
 from fedkg.sites.reader import read_all_sites

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from fedkg.data.sets import DataSet, series, standardise
 from fedkg.errors import JobError
-from fedkg.granger.augmented_features import Record, channels, filtered, states_of
 from fedkg.granger.effects import edges
+from fedkg.granger.filter_states_as_inputs import Record, channels, filtered, states_of
 from fedkg.granger.moments import series_of
 from fedkg.granger.protocol import traffic
 from fedkg.jobs.causes.learning import choose_lags, learn_causes
 from fedkg.jobs.experiment.sample_preparation import Samples
-from fedkg.jobs.experiment.site_summary import TEST
+from fedkg.jobs.experiment.site_sample_statistics import TEST
 from fedkg.jobs.schema.augmentation_section import Augmentation
 from fedkg.jobs.schema.job import Job
-from fedkg.learned_knowledge import CausalEdge
+from fedkg.learned_knowledge_records import CausalEdge
 from fedkg.pack import Pack
 from fedkg.pack.causes import prior
 

@@ -17,7 +17,7 @@ from fedkg.federated.metrics import Detection, concordant_pairs, detection
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.experiment.model_inputs import ModelInputs
 from fedkg.jobs.experiment.sample_preparation import Index
-from fedkg.jobs.experiment.site_summary import TEST, SiteSummary
+from fedkg.jobs.experiment.site_sample_statistics import TEST, SiteSummary
 from fedkg.models import Model, Params, predict
 
 PREDICTION_BATCH = 512

@@ -24,8 +24,8 @@ from fedkg.federated.executors.protocol import SiteExecutor
 from fedkg.federated.metrics import best_threshold
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
 from fedkg.federated.problem import pool
-from fedkg.federated.temporal.algorithm_mined_properties import used_properties
 from fedkg.federated.temporal.client_property_mining import Inferred
+from fedkg.federated.temporal.distinct_mined_properties import used_properties
 from fedkg.federated.temporal.forecast_scores import Judged, Kept, Scores, judge_client
 from fedkg.federated.temporal.forecast_scores import judged as judged_properties
 from fedkg.federated.temporal.properties import as_traces
@@ -38,7 +38,7 @@ from fedkg.jobs.experiment.prediction_incidents import find_prediction_incidents
 from fedkg.jobs.experiment.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.experiment.rules_on_samples import SampleRules, Verdicts, tally_forecasts
 from fedkg.jobs.experiment.sample_preparation import Index, Samples
-from fedkg.jobs.experiment.site_summary import SERVER, TEST
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, TEST
 from fedkg.jobs.experiment.task_metrics import (
     compute_figures,
     figure_sums,
@@ -46,11 +46,11 @@ from fedkg.jobs.experiment.task_metrics import (
     mean_figures,
 )
 from fedkg.jobs.folder import Row
-from fedkg.jobs.learned_results import property_rows
-from fedkg.jobs.parameter_set_distances import set_distance_rows
+from fedkg.jobs.learned_knowledge_reader import property_rows
+from fedkg.jobs.model_distance_to_sets import set_distance_rows
 from fedkg.jobs.result_rows import RuleTally, merge_tallies, site_row
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section
-from fedkg.learned_knowledge import CausalEdge, TimeRange
+from fedkg.learned_knowledge_records import CausalEdge, TimeRange
 from fedkg.models import Params
 from fedkg.pack import Pack
 

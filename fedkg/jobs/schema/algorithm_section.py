@@ -19,8 +19,8 @@ from fedkg.algorithm_compatibility import (
     format_contradictions,
 )
 from fedkg.jobs.schema.algorithm_presets import PRESETS
-from fedkg.jobs.schema.property_and_parameter_sets import Agents, ParameterSets, PropertyClusters
 from fedkg.jobs.schema.section_base import Count, Positive, Section, Share, Value
+from fedkg.jobs.schema.site_constraint_sections import Agents, ParameterSets, PropertyClusters
 
 CodePath = Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z0-9_]*$")]
 """A name in a Python file or module: ``mine.py:Name``."""

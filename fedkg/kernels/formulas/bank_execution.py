@@ -51,7 +51,7 @@ from fedkg.kernels.formulas.loop_argument_positions import (
     WINDOWS,
     ZERO,
 )
-from fedkg.kernels.formulas.penalty_loops import SLOPES, paid, worth_of
+from fedkg.kernels.formulas.penalty_form_loops import SLOPES, paid, worth_of
 from fedkg.kernels.formulas.reverse import run_backward
 from fedkg.kernels.loop_language import (
     Bools,

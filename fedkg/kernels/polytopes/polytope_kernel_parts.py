@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkg.kernels.kernel_compilation import kernel_part
 from fedkg.kernels.polytopes.polytope_sparsity import Pattern, Shared, Sums, Weighted
 from fedkg.kernels.polytopes.polytope_vector_sums import LANES, subtract_products, subtract_weighted
-from fedkg.projection.polytope_active_rows import RIDGE
+from fedkg.projection.polytope_row_operations import RIDGE
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]

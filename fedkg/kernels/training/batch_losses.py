@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from fedkg.kernels.loop_language import Double, Float, Floats, Ints, loop, to_float
+from fedkg.kernels.training.llvm_primitives import exponential, greater
 from fedkg.kernels.training.matrix_products import scaled
-from fedkg.kernels.training.primitives import exponential, greater
 
 CLASSES, BINARY, SQUARED, KNOWN = range(4)
 """Cross entropy of classes, of one logit, mean squared error, and the latter over targets that are

@@ -12,6 +12,7 @@ vector.
 from __future__ import annotations
 
 from fedkg.kernels.loop_language import Floats, loop, to_float
+from fedkg.kernels.training.llvm_primitives import fused
 from fedkg.kernels.training.matrix_products import (
     add,
     affine,
@@ -21,7 +22,6 @@ from fedkg.kernels.training.matrix_products import (
     sigmoids,
     tanhs,
 )
-from fedkg.kernels.training.primitives import fused
 from fedkg.kernels.training.sample_norms import measure_steps
 
 

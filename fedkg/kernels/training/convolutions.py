@@ -22,10 +22,10 @@ from fedkg.kernels.training.dense_layers import (
     activate,
     apply_penalties,
 )
+from fedkg.kernels.training.llvm_primitives import lanes
 from fedkg.kernels.training.matrix_products import fill, multiply, shifted
 from fedkg.kernels.training.max_pooled_convolution_gradient import N, channels_last, sparse_backward
 from fedkg.kernels.training.pooling import pool, unpool
-from fedkg.kernels.training.primitives import lanes
 from fedkg.kernels.training.sample_norms import clip_factor, sum_of_squares
 from fedkg.kernels.training.transposes import transpose
 

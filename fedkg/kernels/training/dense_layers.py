@@ -12,8 +12,8 @@ numbers of a vector.
 from __future__ import annotations
 
 from fedkg.kernels.loop_language import Doubles, Float, Floats, Ints, loop, to_float
+from fedkg.kernels.training.llvm_primitives import number, sixteen
 from fedkg.kernels.training.matrix_products import fill, multiply, rectify, scaled, tanhs
-from fedkg.kernels.training.primitives import number, sixteen
 from fedkg.kernels.training.transposes import transpose
 
 PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)

@@ -30,8 +30,8 @@ from fedkg.kernels.training.dense_layers import (
     forth,
     step_down,
 )
+from fedkg.kernels.training.llvm_primitives import lanes, number
 from fedkg.kernels.training.matrix_products import fill
-from fedkg.kernels.training.primitives import lanes, number
 from fedkg.kernels.training.random_normal_kernels import BLOCK, SITE, disturb
 from fedkg.kernels.training.sample_norms import add_clipped, clip_factors, measure
 

@@ -6,7 +6,7 @@ Letters: R rows, V columns, D depth of a product, n numbers of a vector.
 from __future__ import annotations
 
 from fedkg.kernels.loop_language import Float, Floats, Ints, loop, to_float
-from fedkg.kernels.training.primitives import (
+from fedkg.kernels.training.llvm_primitives import (
     exponential,
     five,
     five_gathered,

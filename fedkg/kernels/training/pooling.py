@@ -12,7 +12,7 @@ Letters: r and c height and width after pooling, p its side, N squares of a vect
 from __future__ import annotations
 
 from fedkg.kernels.loop_language import Float, Floats, LLVMFunction, loop, to_float
-from fedkg.kernels.training.primitives import greater
+from fedkg.kernels.training.llvm_primitives import greater
 
 VECTORS = 8, 4, 1
 """N: the first of these that fits a row."""

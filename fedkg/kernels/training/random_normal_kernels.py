@@ -15,8 +15,8 @@ import struct
 
 from fedkg._internal.box_muller_series_lengths import LOGARITHM, TURN
 from fedkg.kernels.loop_language import Float, Floats, Ints, LLVMFunction, literal, loop, to_float
+from fedkg.kernels.training.llvm_primitives import begun, mixed, onward
 from fedkg.kernels.training.matrix_products import add, fill
-from fedkg.kernels.training.primitives import begun, mixed, onward
 
 SITE = 0x6E6F697365
 """Prefix of the step number in the key of its noise; dropout uses the step number alone."""

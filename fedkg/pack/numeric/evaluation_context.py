@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack.numeric.padded_trace_rows import Grid
 from fedkg.pack.numeric.three_valued_logic import Float, Verdict
-from fedkg.pack.numeric.trace_grid import Grid
 
 
 class Scope(Protocol):

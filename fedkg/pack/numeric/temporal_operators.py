@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack.numeric.padded_trace_rows import Grid
 from fedkg.pack.numeric.three_valued_logic import Float, Verdict, opposite
-from fedkg.pack.numeric.trace_grid import Grid
 
 Values = NDArray[Any]
 """float64 or bool."""

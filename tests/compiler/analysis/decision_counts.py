@@ -28,10 +28,10 @@ from shared import SHARED  # noqa: E402
 
 from fedkg.pack import Pack  # noqa: E402
 from fedkg_compiler.analysis import (  # noqa: E402
+    branch_and_prune_search,
     run,
     temporal_implication,
     trace_witnesses,
-    witness_search,
     z3_solver,
 )
 from fedkg_compiler.analysis.difference_bounds import DifferenceBounds  # noqa: E402
@@ -111,7 +111,7 @@ def without(procedure: str) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-UNDECIDED = witness_search.Searched(answer="unknown")
+UNDECIDED = branch_and_prune_search.Searched(answer="unknown")
 PROCEDURES: dict[str, list[tuple[Any, str, Any]]] = {
     "boxes": [(run.Boxes, "conflicts", lambda self: []), (run.Boxes, "implied", lambda *_: {})],
     "tighter numbers": [(Tighter, "givers", lambda self, rows: {})],
@@ -122,12 +122,16 @@ PROCEDURES: dict[str, list[tuple[Any, str, Any]]] = {
         (Trials, "together", lambda self, keys, rows: False),
     ],
     "z3": [(z3_solver.Solver, "ask", lambda self, *_: "unknown")],
-    "branch and prune": [(witness_search.WitnessSearch, "ask", lambda self, *_: UNDECIDED)],
-    "few rows first": [
-        (witness_search.WitnessSearch, "_closed", lambda self, rows, asked: iter(()))
+    "branch and prune": [
+        (branch_and_prune_search.WitnessSearch, "ask", lambda self, *_: UNDECIDED)
     ],
-    "box contraction": [(witness_search._Place, "narrowed", lambda self, low, high: (low, high))],
-    "equations": [(witness_search._Place, "solved", lambda self, low, high: None)],
+    "few rows first": [
+        (branch_and_prune_search.WitnessSearch, "_closed", lambda self, rows, asked: iter(()))
+    ],
+    "box contraction": [
+        (branch_and_prune_search._Place, "narrowed", lambda self, low, high: (low, high))
+    ],
+    "equations": [(branch_and_prune_search._Place, "solved", lambda self, low, high: None)],
     "whole traces": [(trace_witnesses.WholeTraces, "_find_first", lambda self, *_: None)],
     "longer windows": [(PlaceReasoner, "_written_out", lambda self, *_, **__: "unknown")],
     "narrowing": [(PlaceReasoner, "_narrowed", PlaceReasoner._ask)],

@@ -9,8 +9,8 @@ import pytest
 
 from fedkg.pack import Pack
 from fedkg_compiler.analysis import reason
-from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.difference_bounds import MOST_ROWS, DifferenceBounds
+from fedkg_compiler.analysis.single_column_bounds import RowTable
 from fedkg_compiler.pipeline import compile_rules
 
 GRID = np.arange(0, 4.01, 0.25)

@@ -14,11 +14,11 @@ from fedkg.evaluation.witness_verdict import replay
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Verdict, reason
-from fedkg_compiler.analysis.bounds import RowTable, find_bounds
+from fedkg_compiler.analysis.branch_and_prune_search import WitnessSearch
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.pack_difference import differences
+from fedkg_compiler.analysis.single_column_bounds import RowTable, find_bounds
 from fedkg_compiler.analysis.verdict import Condition
-from fedkg_compiler.analysis.witness_search import WitnessSearch
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "abcd")
 

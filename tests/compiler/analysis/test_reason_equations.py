@@ -11,9 +11,9 @@ from test_reason_bent import bank_and_row, compiled, confirm
 
 from fedkg.evaluation.witness_verdict import replay
 from fedkg_compiler.analysis import reason
-from fedkg_compiler.analysis.bounds import RowTable, find_bounds
+from fedkg_compiler.analysis.branch_and_prune_search import WitnessSearch
 from fedkg_compiler.analysis.budget import Budget
-from fedkg_compiler.analysis.witness_search import WitnessSearch
+from fedkg_compiler.analysis.single_column_bounds import RowTable, find_bounds
 
 SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "efgh")
 

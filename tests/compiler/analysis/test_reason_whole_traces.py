@@ -17,8 +17,8 @@ from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.analysis import Witness, reason
-from fedkg_compiler.analysis.bounds import RowTable
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import RowTable
 from fedkg_compiler.analysis.trace_witnesses import WholeTraces
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "rules" / "examples").glob("*.fkg"))

@@ -191,8 +191,8 @@ def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() 
 @tries(12)
 @given(small_packs(), st.integers(0, 3))
 def test_every_value_that_is_kept_is_kept_by_the_interpreter(pack: Pack, number: int) -> None:
-    from fedkg_compiler.analysis.bounds import RowTable, find_bounds
     from fedkg_compiler.analysis.local_search import RowLayout
+    from fedkg_compiler.analysis.single_column_bounds import RowTable, find_bounds
 
     table = RowTable(pack)
     trials = Trials(table, find_bounds(table))

@@ -13,8 +13,8 @@ import pytest
 
 from fedkg_compiler.editor.pygments_lexer import RuleLexer
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORDS
-from fedkg_compiler.frontends.fkg.syntax import source_statements
-from fedkg_compiler.frontends.fkg.syntax.source_statements import STATEMENT_WORDS
+from fedkg_compiler.frontends.fkg.syntax import statement_grammar
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import STATEMENT_WORDS
 
 ROOT = Path(__file__).parents[3]
 EXTENSION = ROOT / "editors/vscode"
@@ -26,7 +26,7 @@ def test_every_statement_has_help() -> None:
 
 
 def test_every_word_with_help_is_a_word_of_the_grammar() -> None:
-    text = Path(source_statements.GRAMMAR).read_text()
+    text = Path(statement_grammar.GRAMMAR).read_text()
     known = set(re.findall(r'"(\w+)"', text)) | {"value", "probability"}
     functions = {"mean", "sum", "min", "max", "count", "share", "rate", "duration", "starts"}
     patterns = set(re.findall(r"\b[a-z]+\b", text))

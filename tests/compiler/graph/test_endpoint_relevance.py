@@ -11,7 +11,7 @@ import pytest
 from oxigraph_server import in_front, needs_oxigraph, put, serving
 
 from fedkg.pack import Pack
-from fedkg_compiler.frontends.sparql.mentioned_iris import rule_terms
+from fedkg_compiler.frontends.sparql.triple_filter_terms import rule_terms
 from fedkg_compiler.graph.stores import endpoint_graph_download
 from fedkg_compiler.pipeline import compile_rules
 

@@ -6,7 +6,7 @@ import pytest
 from graph_cases import HERE, PLANT, plant_graph
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.frontends.shacl.model import behind_rdflib
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import behind_rdflib
 from fedkg_compiler.graph import Catalog, ColumnFact, Graph, Literal, load_graph
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT
 

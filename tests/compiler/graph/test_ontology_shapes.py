@@ -14,7 +14,7 @@ import pytest
 from rdflib import RDF, Graph, Namespace, URIRef
 
 from fedkg_compiler import compile_rules
-from fedkg_compiler.frontends.shacl.model import quiet
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import quiet
 from fedkg_compiler.graph import Catalog
 from fedkg_compiler.graph.rdf_reader import read_file
 

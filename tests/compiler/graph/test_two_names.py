@@ -9,7 +9,7 @@ from graph_cases import HERE
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.graph import Catalog, load_graph
-from fedkg_compiler.graph.graph_terms import Iri
+from fedkg_compiler.graph.rdf_terms import Iri
 from fedkg_compiler.input_files import data_folder
 
 SHOP = """@prefix shop: <https://example.org/shop#> .

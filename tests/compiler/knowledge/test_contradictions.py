@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.frontends.knowledge.contradictions import contradictions
+from fedkg_compiler.frontends.knowledge.clauses_without_common_class import contradictions
 
 masks = st.lists(st.frozensets(st.integers(0, 4), max_size=5), max_size=7)
 

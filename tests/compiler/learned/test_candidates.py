@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg import authoring
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
     MinedNumber,

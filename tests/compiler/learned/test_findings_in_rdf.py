@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedkg import ontologies
 from fedkg.errors import FedkgError
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
     MinedNumber,

@@ -23,7 +23,7 @@ from fedkg.evaluation import evaluate
 from fedkg.tables import Table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation_result import Compilation
-from fedkg_compiler.frontends.shacl.model import quiet
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import quiet
 from fedkg_compiler.frontends.shacl.validation import validate_graph
 from fedkg_compiler.rdf_data_tables import FOCUS, class_table, read_subjects
 

@@ -10,7 +10,7 @@ import pytest
 from rdflib import URIRef
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.frontends.shacl.model import read_shapes
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import read_shapes
 from fedkg_compiler.pipeline import compile_rules
 
 pytestmark = [needs_shared, pytest.mark.slow]

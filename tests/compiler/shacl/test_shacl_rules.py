@@ -208,7 +208,7 @@ def test_rules_add_what_pyshacl_adds(tmp_path: Path, name: str) -> None:
 def added(data: Path, shapes: Path) -> Graph:
     """The triples that the rules add."""
     from fedkg_compiler.frontends.shacl.inference_rules import RuleRun, read_rules
-    from fedkg_compiler.frontends.shacl.model import Data, memory_graph, read_shapes
+    from fedkg_compiler.frontends.shacl.shapes_graph_reader import Data, memory_graph, read_shapes
     from fedkg_compiler.frontends.shacl.validator import Validator
     from fedkg_compiler.graph.rdf_reader import read_file
 

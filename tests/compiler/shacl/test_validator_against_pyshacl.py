@@ -16,7 +16,7 @@ from rdflib.term import Node
 from shacl_grammar import random_shapes, shape_graph
 from shacl_plant import HEAD
 
-from fedkg_compiler.frontends.shacl.model import Step
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import Step
 from fedkg_compiler.frontends.shacl.validation import validate_graph
 
 SH = Namespace("http://www.w3.org/ns/shacl#")

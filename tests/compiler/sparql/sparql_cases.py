@@ -18,10 +18,10 @@ from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.sparql import query_binder
 from fedkg_compiler.graph import Graph, load_graph
-from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.node_values import literal
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.sparql_syntax.variable_scope import shown
 

@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.sparql.prebound_variables import ROW, BoundQuery, bind_query
 from fedkg_compiler.graph import load_graph
-from fedkg_compiler.graph.span_construction import point
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.ir import Book
 

@@ -27,7 +27,7 @@ from fedkg.errors import PackError
 from fedkg.pack import Pack, TableRows, load, pack_bytes, read_pack, save
 from fedkg_compiler.analysis.pack_difference import differences
 from fedkg_compiler.graph import load_graph
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 
 MACHINES = ("k1", "k2", "k3", "k4", "k5")
 GRAPH = (

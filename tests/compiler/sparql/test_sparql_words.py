@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 PIECES = (

@@ -10,7 +10,7 @@ import pytest
 from lark import Lark
 
 from fedkg_compiler.cache_entries import keep_entry
-from fedkg_compiler.frontends.fkg.syntax import source_statements
+from fedkg_compiler.frontends.fkg.syntax import statement_grammar
 
 TEXT = "rule calm for ?s where { ?s a sosa:Sensor } require value(?s) <= 7 bar and not (p is on)"
 
@@ -22,19 +22,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_second_process_builds_no_parser(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = source_statements.statement_parser.__wrapped__()
+    built = statement_grammar.statement_parser.__wrapped__()
     assert len(list(cache.iterdir())) == 1
-    monkeypatch.setattr(source_statements, "Lark", type("Loaded", (), {"load": Lark.load}))
-    loaded = source_statements.statement_parser.__wrapped__()
+    monkeypatch.setattr(statement_grammar, "Lark", type("Loaded", (), {"load": Lark.load}))
+    loaded = statement_grammar.statement_parser.__wrapped__()
     assert loaded.parse(TEXT) == built.parse(TEXT)
     assert list(map(repr, loaded.terminals)) == list(map(repr, built.terminals))
 
 
 def test_an_entry_cannot_run_code(cache: Path, tmp_path: Path) -> None:
-    source_statements.statement_parser.__wrapped__()
+    statement_grammar.statement_parser.__wrapped__()
     (entry,) = cache.iterdir()
     mark = tmp_path / "mark"
     command = type("Command", (), {"__reduce__": lambda _: (os.mkdir, (str(mark),))})()
     keep_entry(entry, pickle.dumps({"data": command, "memo": {}}), 4)
-    assert source_statements.statement_parser.__wrapped__().parse(TEXT)
+    assert statement_grammar.statement_parser.__wrapped__().parse(TEXT)
     assert not mark.exists()

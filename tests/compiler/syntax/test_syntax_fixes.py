@@ -6,7 +6,7 @@ import pytest
 
 from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean
 from fedkg_compiler.diagnostics import Edit, Fix, Span
-from fedkg_compiler.diagnostics.fixes import put_in, suggested
+from fedkg_compiler.diagnostics.suggested_edits import put_in, suggested
 from fedkg_compiler.frontends.fkg.syntax import parse
 
 MENDED = [

@@ -9,7 +9,7 @@ import logging
 import lark
 import pytest
 
-from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import (
     GRAMMAR,
     STATEMENT_WORDS,
     find_expected,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.diagnostics import CODES, Diagnostic, render, to_json
-from fedkg_compiler.diagnostics.fixes import put_in
+from fedkg_compiler.diagnostics.suggested_edits import put_in
 from fedkg_compiler.frontends.fkg.syntax import parse
-from fedkg_compiler.frontends.fkg.syntax.source_statements import split
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import split
 
 FILES = [
     path.read_text(encoding="utf-8")

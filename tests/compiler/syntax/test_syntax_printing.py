@@ -19,7 +19,7 @@ from tries import tries
 from fedkg_compiler.frontends.fkg.syntax import parse, tree
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical, print_statement
 from fedkg_compiler.frontends.fkg.syntax.printing.conditions import WIDTH
-from fedkg_compiler.frontends.fkg.syntax.source_statements import split
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import split
 
 REPOSITORY = Path(__file__).parents[3]
 FILES = sorted(

@@ -26,7 +26,7 @@ from tries import tries
 from fedkg_compiler.editor.pygments_lexer import RuleLexer
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS
 from fedkg_compiler.frontends.fkg.syntax.printing import print_statement
-from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import (
     STATEMENT_WORDS,
     Leaf,
     keywords,

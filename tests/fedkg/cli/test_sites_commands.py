@@ -144,7 +144,7 @@ def test_explain_names_the_columns_of_each_site(sites: Command) -> None:
 
 
 def test_suggest_uses_the_findings_of_the_sites_in_the_file(sites: Command, tmp_path: Path) -> None:
-    from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+    from fedkg.learned_knowledge_records import LearnedKnowledge, MinedNumber, MinedProperty
     from fedkg.ontologies import format_learned_graph
 
     def mined(client: str, value: float) -> MinedProperty:

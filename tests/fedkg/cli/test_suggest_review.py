@@ -10,7 +10,7 @@ from command import Done, call
 
 from fedkg.jobs.folder import JOB, RunFolder
 from fedkg.jobs.suggestion_reviews import read_reviews
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
     MinedNumber,

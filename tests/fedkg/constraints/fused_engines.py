@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, compiled_loop_threshold
+from fedkg.constraints import ConstraintModule, compiled_loop_warmup
 
 VERDICTS = ("satisfied", "violated", "unknown", "fired", "applicable")
 FORMS = ("hinge", "squared", "log_barrier")
@@ -19,7 +19,7 @@ FORMS = ("hinge", "squared", "log_barrier")
 @contextmanager
 def computed_by(loops: bool) -> Iterator[None]:
     """Use loops for everything that has them, or for nothing."""
-    with patch.object(compiled_loop_threshold, "SMALLEST", 0 if loops else 1 << 60):
+    with patch.object(compiled_loop_warmup, "SMALLEST", 0 if loops else 1 << 60):
         yield
 
 

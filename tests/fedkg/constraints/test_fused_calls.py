@@ -21,10 +21,10 @@ from strategies import CATEGORY, X, Y, bank_of, pack_of
 from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, compiled_loop_threshold
+from fedkg.constraints import ConstraintModule, compiled_loop_warmup
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.fused import batch_loop_arguments as fused_batch
-from fedkg.constraints.fused.bank_program import Fused
+from fedkg.constraints.fused.bank_loop_arguments import Fused
 from fedkg.errors import LayoutError
 from fedkg.kernels.compiled_loop_policy import checks_bounds
 from fedkg.kernels.scratch import KEPT, scratch_space
@@ -267,7 +267,7 @@ def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> 
     assert called
     assert not any(called)
     called.clear()
-    count = compiled_loop_threshold.SMALLEST // (6 * 7) + 1
+    count = compiled_loop_warmup.SMALLEST // (6 * 7) + 1
     module_of("guarded")(*data(count)).robustness  # noqa: B018
     assert any(called)
 

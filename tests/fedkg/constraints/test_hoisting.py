@@ -16,7 +16,7 @@ from stl_formulas import Maker
 from strategies import bank_of, pack_of
 
 from fedkg.constraints import ConstraintModule, columns, evaluate_bank
-from fedkg.constraints.engine.window_hoisting import OverExtreme
+from fedkg.constraints.engine.shared_window_extremes import OverExtreme
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.pack import (
     And,

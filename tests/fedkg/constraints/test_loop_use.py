@@ -11,7 +11,7 @@ from fused_engines import computed_by
 from test_fused_calls import data, module_of
 from torch import Tensor
 
-from fedkg.constraints import compiled_loop_threshold
+from fedkg.constraints import compiled_loop_warmup
 from fedkg.kernels.compiled_loop_policy import can_compile_loops, loops_in_round
 
 pytestmark = pytest.mark.skipif(not can_compile_loops(), reason="needs compiled loops")
@@ -27,9 +27,9 @@ def _auto() -> Iterator[None]:
     """
     STARTED.clear()
     with (
-        patch.object(compiled_loop_threshold, "waits_for_loops", lambda: False),
-        patch.object(compiled_loop_threshold, "compile_ahead", STARTED.append),
-        patch.object(compiled_loop_threshold, "WORTH_CELLS", 3 * ROWS * SAMPLES),
+        patch.object(compiled_loop_warmup, "waits_for_loops", lambda: False),
+        patch.object(compiled_loop_warmup, "compile_ahead", STARTED.append),
+        patch.object(compiled_loop_warmup, "WORTH_CELLS", 3 * ROWS * SAMPLES),
     ):
         yield
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
+from fedkg.constraints.engine.shared_window_extremes import OverExtreme
 from fedkg.constraints.engine.sharing import Sharing
-from fedkg.constraints.engine.window_hoisting import OverExtreme
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import (
     And,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.sliding import extreme, until_within
-from fedkg.constraints.engine.unknown import between, marked, strict_step, unmarked
+from fedkg.constraints.engine.unknown_value_encoding import between, marked, strict_step, unmarked
 
 F64 = torch.float64
 

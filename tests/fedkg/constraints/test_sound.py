@@ -19,9 +19,9 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
+from fedkg.constraints.engine.generalised_mean_extrema import norm_from_sums, norm_of, weighed
 from fedkg.constraints.engine.penalty import UNREACHABLE
-from fedkg.constraints.engine.smooth_extrema import norm_from_sums, norm_of, weighed
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.unknown_value_encoding import between
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import And, AtLeast, ClassIn, Compare, Formula, Not, Or, Pack, Param, Slot
 

@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.norm_until import norm_until
-from fedkg.constraints.engine.penalty import UNREACHABLE
-from fedkg.constraints.engine.sliding import growth, until_within
-from fedkg.constraints.engine.smooth_extrema import (
+from fedkg.constraints.engine.generalised_mean_extrema import (
     norm_of,
     signed_roots,
     signed_squares,
     upper_square,
 )
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.norm_until import norm_until
+from fedkg.constraints.engine.penalty import UNREACHABLE
+from fedkg.constraints.engine.sliding import growth, until_within
+from fedkg.constraints.engine.unknown_value_encoding import between
 
 F32, F64 = torch.float32, torch.float64
 SPECIAL = (0.0, UNREACHABLE, -UNREACHABLE, 1e-30, 1e-6, -1e-6)

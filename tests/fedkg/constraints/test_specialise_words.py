@@ -13,9 +13,9 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints.specialised import bit_programs, client_verdict_counts
+from fedkg.constraints.specialised.client_threshold_membership import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.client_verdict_counts import Counter, Target, counted
-from fedkg.constraints.specialised.sets_of_clients import Clients, Fixed, Reach, joined
-from fedkg.kernels.scoring import bit_kernels
+from fedkg.kernels.scoring import bit_program_execution
 
 CORES = 3
 LEVELS = torch.tensor([-torch.inf, -1.0, -0.0, 0.0, 0.5, 3.0])
@@ -58,7 +58,8 @@ def sets(
     st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9),
     st.sampled_from([torch.float32, torch.float64]),
     st.integers(0, 999), st.sampled_from([1, 3, bit_programs.RUNGS]),
-    st.sampled_from([1, bit_kernels.NEAR]), st.sampled_from([1, bit_kernels.LEAST]),
+    st.sampled_from([1, bit_program_execution.NEAR]),
+    st.sampled_from([1, bit_program_execution.LEAST]),
 )  # fmt: skip
 @tries(80)
 def test_words_count_what_the_sets_say(
@@ -90,8 +91,8 @@ def test_words_count_what_the_sets_say(
         # sorted and unsorted thresholds; bit words in blocks; clients or words split over threads
     ):
         patched.setattr(bit_programs, "RUNGS", rungs)
-        patched.setattr(bit_kernels, "NEAR", near)
-        patched.setattr(bit_kernels, "LEAST", least)
+        patched.setattr(bit_program_execution, "NEAR", near)
+        patched.setattr(bit_program_execution, "LEAST", least)
         counter = Counter(targets, (windows, steps), dtype, constant)
         patched.setattr(client_verdict_counts, "is_compiled", lambda name: False)
         before = counter.count(counter.laid(values))

@@ -13,7 +13,7 @@ import pytest
 from stl_formulas import Maker
 
 from fedkg.constraints import trace_robustness, trace_satisfaction, trace_values
-from fedkg.constraints.meaning.stl import Reach, horizon, reach
+from fedkg.constraints.meaning.trace_robustness import Reach, horizon, reach
 from fedkg.errors import FedkgError, HorizonError
 from fedkg.pack import (
     And,

@@ -23,10 +23,10 @@ from tries import tries
 
 from fedkg._internal.torch_compat import being_traced
 from fedkg.constraints import ConstraintModule
-from fedkg.constraints.engine import sliding, window_loops
+from fedkg.constraints.engine import accelerator_window_operators, sliding
 from fedkg.constraints.engine.penalty import HINGE
 from fedkg.constraints.engine.tensor_materialisation import materialise
-from fedkg.constraints.engine.unknown import marked
+from fedkg.constraints.engine.unknown_value_encoding import marked
 from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Temporal, Until
 
 INF = float("inf")
@@ -60,10 +60,14 @@ def cases(draw: st.DrawFn) -> Case:
 def clamped(
     windows: np.ndarray[Any, np.dtype[np.float64]], steps: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.column_stack([window_loops.spans(windows[:, :2], steps), windows[:, 2]])
+    return np.column_stack(
+        [accelerator_window_operators.spans(windows[:, :2], steps), windows[:, 2]]
+    )
 
 
-def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> window_loops.At:
+def steps_of(
+    values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]
+) -> accelerator_window_operators.At:
     """The values of the next steps, and those beyond the trace."""
     steps, beyond = values.shape[-1], torch.from_numpy(windows[:, 2, None, None])
 
@@ -94,7 +98,9 @@ def assert_equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
 @tries(150)
 def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> None:
     windows, values, _, slopes = case
-    ends = window_loops.ends_of(clamped(windows, values.shape[-1]), values, past=past)
+    ends = accelerator_window_operators.ends_of(
+        clamped(windows, values.shape[-1]), values, past=past
+    )
 
     def by_passes(own: Tensor) -> Tensor:
         parts = zip(own, windows.tolist(), strict=True)
@@ -106,10 +112,12 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
         )
 
     def in_a_loop(own: Tensor) -> Tensor:
-        return window_loops.extreme(own, ends, lowest=lowest)
+        return accelerator_window_operators.extreme(own, ends, lowest=lowest)
 
     def written_out(own: Tensor) -> Tensor:
-        return window_loops.extreme(own, ends, lowest=lowest, at=steps_of(own, windows))
+        return accelerator_window_operators.extreme(
+            own, ends, lowest=lowest, at=steps_of(own, windows)
+        )
 
     expected = with_slopes(by_passes, slopes, values)
     for work in (in_a_loop, written_out):
@@ -120,7 +128,7 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
 @tries(150)
 def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
     windows, left, right, slopes = case
-    ends = window_loops.ends_of(clamped(windows, left.shape[-1]), left, past=past)
+    ends = accelerator_window_operators.ends_of(clamped(windows, left.shape[-1]), left, past=past)
 
     def turned(values: Tensor) -> Tensor:
         return values.flip(-1) if past else values
@@ -137,7 +145,7 @@ def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
         )
 
     def written_out(p: Tensor, q: Tensor) -> Tensor:
-        return window_loops.until(
+        return accelerator_window_operators.until(
             p, q, ends, lowest=lowest, at=(steps_of(p, windows), steps_of(q, windows))
         )
 
@@ -154,18 +162,18 @@ def test_many_at_once(one_window: bool) -> None:
         torch.randint(-2, 3, (3, 2, 2, 6), generator=dice).double() for _ in range(3)
     )
     windows = np.array([[0, 2, INF], [0, 2, INF] if one_window else [1, 4, -1.0]])
-    ends = window_loops.ends_of(windows, left, past=False)
+    ends = accelerator_window_operators.ends_of(windows, left, past=False)
 
     def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
         def sum_of_results(a: Tensor, b: Tensor) -> Tensor:
             at = steps_of(a, windows), steps_of(b, windows)
-            found = materialise(window_loops.extreme(a, ends, lowest=True)) + window_loops.extreme(
-                b, ends, lowest=True, at=at[1]
-            )
+            found = materialise(
+                accelerator_window_operators.extreme(a, ends, lowest=True)
+            ) + accelerator_window_operators.extreme(b, ends, lowest=True, at=at[1])
             return (
-                (found + window_loops.until(a, b, ends, lowest=False, at=at)).nan_to_num(
-                    0.0, 0.0, 0.0
-                )
+                (
+                    found + accelerator_window_operators.until(a, b, ends, lowest=False, at=at)
+                ).nan_to_num(0.0, 0.0, 0.0)
                 * slope
             ).sum()
 
@@ -292,7 +300,7 @@ def test_a_traced_call_says_what_a_plain_one_says(
         ("WRITTEN_OUT", written_out),
     ):  # the ordinary passes, as for windows that are too long
         if limit is not None:
-            monkeypatch.setattr(window_loops, name, limit)
+            monkeypatch.setattr(accelerator_window_operators, name, limit)
     dice = np.random.default_rng(5)
     cases = {"strict": ((13, False), (13, True)), "clip": ((13, True), (1, False))}[end]
     for spans, (steps, weighed) in zip(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import forecast_windows, table_set
-from fedkg.data.sets.time_range_text import time_range_of
+from fedkg.data.sets.first_and_last_time import time_range_of
 from fedkg.errors import JobError, TableError
 from fedkg.pack import Column, DataContract
 

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import data_set
+from fedkg.data.sets.first_and_last_time import (
+    time_range_of,
+    time_range_of_rows,
+    time_range_of_table,
+)
 from fedkg.data.sets.numeric_table_reader import parse_time_column, seconds_since_1970
-from fedkg.data.sets.time_range_text import time_range_of, time_range_of_rows, time_range_of_table
 from fedkg.errors import TableError
-from fedkg.learned_knowledge import combine_ranges
+from fedkg.learned_knowledge_records import combine_ranges
 from fedkg.tables import read_table
 
 

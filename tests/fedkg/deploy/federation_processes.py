@@ -18,7 +18,7 @@ import torch
 from warm_processes import CONTEXT
 
 from fedkg.deploy.message import Message
-from fedkg.deploy.round_contract import RoundContract, apply_contract
+from fedkg.deploy.quorum_and_deadline_transport import RoundContract, apply_contract
 from fedkg.deploy.site_process import ask, is_served, serve
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import SocketTransport

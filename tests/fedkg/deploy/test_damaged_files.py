@@ -21,7 +21,7 @@ from fedkg.deploy.federation_folders import (
     unpack_invitation,
 )
 from fedkg.deploy.message import Message, read_message_file
-from fedkg.deploy.noisy_release_ledger import LEDGER, NoisyReleases
+from fedkg.deploy.noisy_answer_replay import LEDGER, NoisyReleases
 from fedkg.deploy.proposed_rule_confirmation import list_proposed
 from fedkg.deploy.signing import create_key, load_private_key, verify_folder
 from fedkg.errors import FederationError, FedkgError, UsageError

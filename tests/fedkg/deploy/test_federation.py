@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from federation_folders import SITES, create_folders, write_inputs
 
 from fedkg.deploy import offline_install_bundle as bundle
-from fedkg.deploy import server_service
+from fedkg.deploy import server_lifecycle
 from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
@@ -434,7 +434,7 @@ def test_a_server_notifies_of_lost_sites(own, capsys, monkeypatch):
         on_event(Event(kind="round", round=1, folder=folder))
         raise FederationError("the SuperLink does not answer")
 
-    monkeypatch.setattr(server_service, "run_federation", play)
+    monkeypatch.setattr(server_lifecycle, "run_federation", play)
     told = own / "told.jsonl"
     command = f"sh -c 'cat >> {told}; echo >> {told}'"
     done = call(capsys, "server", "run", own / "plants", "--notify", command)

@@ -23,10 +23,10 @@ from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
 import fedkg.deploy.federation_job_and_pack
-import fedkg.deploy.round_contract
+import fedkg.deploy.quorum_and_deadline_transport
 import fedkg.jobs.experiment.sample_preparation
+import fedkg.jobs.source_data_checks
 import fedkg.jobs.source_tables
-import fedkg.jobs.table_rule_evaluation
 from fedkg.data.ai4i import generate
 from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
@@ -832,7 +832,7 @@ def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
             (fedkg.jobs.source_tables, "read_site"),
             (fedkg.jobs.experiment.sample_preparation, "read_all_sites"),
             (fedkg.jobs.experiment.sample_preparation, "load_sites"),
-            (fedkg.jobs.table_rule_evaluation, "read_site"),
+            (fedkg.jobs.source_data_checks, "read_site"),
         ]
 
         def reject(*_: object, **__: object) -> None:
@@ -912,7 +912,7 @@ def test_start_seconds_limits_the_descriptions_and_the_deadline_does_not(
     write_tables(tmp_path / "whole")
     inner = write_federation(tmp_path, job, milling_pack)
     transport = SlowDescriptions(inner=inner, seconds=2.0)
-    monkeypatch.setattr(fedkg.deploy.round_contract, "time", transport)
+    monkeypatch.setattr(fedkg.deploy.quorum_and_deadline_transport, "time", transport)
     if limit > transport.seconds:
         run_server(tmp_path / "federation", transport, report=False)
         assert len(RunFolder(tmp_path / "federation" / "run").rows("rounds.csv")) == 1

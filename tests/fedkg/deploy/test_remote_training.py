@@ -45,7 +45,7 @@ from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.client.optimisers import Adam
 from fedkg.federated.client.start_points import BestModel, PrivateLayers
 from fedkg.federated.executors import Sequential, Stacked
-from fedkg.federated.model.knowledge_columns import informed
+from fedkg.federated.model.knowledge_bounded_models import informed
 from fedkg.federated.pcfedavg.agent_sets import sets_of
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.problem import pool

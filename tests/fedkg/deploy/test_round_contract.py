@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from fedkg.deploy import round_contract
+from fedkg.deploy import quorum_and_deadline_transport
 from fedkg.deploy.message import Message
-from fedkg.deploy.round_contract import ContractTransport, RoundContract, wait_for_sites
+from fedkg.deploy.quorum_and_deadline_transport import (
+    ContractTransport,
+    RoundContract,
+    wait_for_sites,
+)
 from fedkg.deploy.transport import Reply
 from fedkg.errors import FederationError, TooFewClients
 from fedkg.exclusion_reasons import NO_PROCESS, NO_REPLY, NOT_NEEDED, PAUSED, explain_exclusion
@@ -72,7 +76,7 @@ class Script:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(round_contract, "time", found)
+    monkeypatch.setattr(quorum_and_deadline_transport, "time", found)
     return found
 
 

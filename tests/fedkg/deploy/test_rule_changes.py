@@ -26,7 +26,7 @@ from fedkg.deploy.federation_folders import (
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
 from fedkg.deploy.rule_change import load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
-from fedkg.deploy.server_service import read_status
+from fedkg.deploy.server_lifecycle import read_status
 from fedkg.deploy.signing import create_key
 from fedkg.deploy.site import open_site
 from fedkg.deploy.transport import LoopbackTransport

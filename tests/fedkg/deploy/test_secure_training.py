@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedkg import exclusion_reasons
-from fedkg.deploy import round_contract, secure_aggregation
+from fedkg.deploy import quorum_and_deadline_transport, secure_aggregation
 from fedkg.deploy.disclosures import list_disclosures
 from fedkg.deploy.message import Message
 from fedkg.deploy.remote_sites import RemoteSites
@@ -151,10 +151,12 @@ def train_a_round(folder, monkeypatch, stage, delays):
     """The record of a round with a deadline of 10 s, without linz from a stage on, and its time."""
     federation = Federation(folder, settings=replace(SETTINGS, rounds=1))
     transport = Silent({name: federation.site(name) for name in SIZES}, "linz", stage, delays)
-    for module in (round_contract, secure_aggregation):
+    for module in (quorum_and_deadline_transport, secure_aggregation):
         monkeypatch.setattr(module, "time", transport)
-    contract = round_contract.RoundContract(quorum=3, deadline=10, grace=60, retries=0)
-    sites, algorithm, settings = round_contract.apply_contract(
+    contract = quorum_and_deadline_transport.RoundContract(
+        quorum=3, deadline=10, grace=60, retries=0
+    )
+    sites, algorithm, settings = quorum_and_deadline_transport.apply_contract(
         contract, transport, tuple(SIZES), fedavg(), federation.settings
     )
     whole = problem()
@@ -233,9 +235,9 @@ def test_algorithms_that_need_single_updates_are_refused(name, tmp_path):
 
 
 def test_late_updates_are_refused():
-    contract = round_contract.RoundContract(late="weight")
+    contract = quorum_and_deadline_transport.RoundContract(late="weight")
     with pytest.raises(JobError, match="the server cannot use a late one") as error:
-        round_contract.apply_contract(
+        quorum_and_deadline_transport.apply_contract(
             contract, LoopbackTransport(sites={}), tuple(SIZES), fedavg(), SETTINGS
         )
     assert "`federation.late: drop`" in str(error.value)

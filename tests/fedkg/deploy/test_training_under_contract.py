@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fedkg.deploy.message import Message
-from fedkg.deploy.round_contract import RoundContract, apply_contract
+from fedkg.deploy.quorum_and_deadline_transport import RoundContract, apply_contract
 from fedkg.deploy.site_training import SiteTraining
 from fedkg.deploy.transport import Reply
 from fedkg.errors import JobError, TooFewClients

@@ -8,7 +8,7 @@ import pytest
 from federations import classes
 
 from fedkg.federated import Choice, Settings, fedavg, initial_state, train
-from fedkg.federated.executors import Work, auto
+from fedkg.federated.executors import Work, executor_choice_by_timing
 from fedkg.federated.executors.stacked import fitting
 from fedkg.federated.problem import pool
 
@@ -22,7 +22,9 @@ def work(settings: Settings, count: int = 40) -> Work:
 
 def test_many_small_clients_are_stacked_and_the_reason_has_the_measurements() -> None:
     job = work(SETTINGS)
-    choice = auto.choose(job, initial_state(job.problem, job.algorithm, SETTINGS))
+    choice = executor_choice_by_timing.choose(
+        job, initial_state(job.problem, job.algorithm, SETTINGS)
+    )
     assert choice.executor == "stacked"
     assert choice.chunk >= 16
     assert "by the first steps, against" in choice.reason
@@ -36,7 +38,9 @@ def test_many_small_clients_are_stacked_and_the_reason_has_the_measurements() ->
 def test_what_the_job_says_is_done(executor: str, chunk: int | None, expected: int) -> None:
     settings = replace(SETTINGS, executor=executor, chunk=chunk)
     job = work(settings)
-    choice = auto.choose(job, initial_state(job.problem, job.algorithm, settings))
+    choice = executor_choice_by_timing.choose(
+        job, initial_state(job.problem, job.algorithm, settings)
+    )
     assert (choice.executor, choice.chunk) == (executor, expected)
     assert "as the job says" in choice.reason
 
@@ -46,7 +50,7 @@ def test_stacks_keep_to_the_memory() -> None:
     state = initial_state(roomy.problem, roomy.algorithm, SETTINGS)
     assert fitting(roomy, state) > 40
     assert 1 <= fitting(tight, state) < 10
-    assert auto.choose(
+    assert executor_choice_by_timing.choose(
         work(replace(SETTINGS, memory=1 << 16, executor="stacked")), state
     ).chunk == fitting(tight, state)
     assert fitting(work(replace(SETTINGS, memory=1)), state) == 1
@@ -58,18 +62,23 @@ def test_the_slowest_way_is_never_taken(monkeypatch: pytest.MonkeyPatch) -> None
     So training one after the other wins.
     """
     monkeypatch.setattr(
-        auto,
+        executor_choice_by_timing,
         "_seconds_per_step",
         lambda job, state, executor, clients: (
-            0.1 if isinstance(executor, auto.Sequential) else float(len(clients))
+            0.1
+            if isinstance(executor, executor_choice_by_timing.Sequential)
+            else float(len(clients))
         ),
     )
     job = work(SETTINGS)
     state = initial_state(job.problem, job.algorithm, SETTINGS)
-    assert auto.choose(job, state).executor == "sequential"
-    monkeypatch.setattr(auto, "_seconds_per_step", lambda *_: 1.0)
-    assert auto.choose(job, state) == Choice(
-        executor="stacked", chunk=40, threads=1, reason=auto.choose(job, state).reason
+    assert executor_choice_by_timing.choose(job, state).executor == "sequential"
+    monkeypatch.setattr(executor_choice_by_timing, "_seconds_per_step", lambda *_: 1.0)
+    assert executor_choice_by_timing.choose(job, state) == Choice(
+        executor="stacked",
+        chunk=40,
+        threads=1,
+        reason=executor_choice_by_timing.choose(job, state).reason,
     )
 
 

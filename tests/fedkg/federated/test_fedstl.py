@@ -36,9 +36,14 @@ from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.client_property_mining import inferred
-from fedkg.federated.temporal.cluster_training import ClusterWarning
-from fedkg.federated.temporal.clusters import Assignment, ByProperty, assigned, losses
 from fedkg.federated.temporal.forecast_scores import judged
+from fedkg.federated.temporal.property_loss_clustering import (
+    Assignment,
+    ByProperty,
+    assigned,
+    losses,
+)
+from fedkg.federated.temporal.server_cluster_training import ClusterWarning
 from fedkg.models import Params
 from fedkg.projection import L1Ball
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from fedkg.errors import JobError
 from fedkg.federated import Choice, Problem, Settings, fedavg, initial_state, to_tensors, train
 from fedkg.federated.client.start_points import BestModel
-from fedkg.federated.executors import Processes, Work, WorkerPool, auto
+from fedkg.federated.executors import Processes, Work, WorkerPool, executor_choice_by_timing
 from fedkg.federated.executors.shared_tensors import Room, plan_of
 from fedkg.federated.problem import pool
 from fedkg.federated.round_steps import Step
@@ -135,7 +135,7 @@ def test_a_round_that_is_given_up_does_not_spoil_the_next(worker_pool: WorkerPoo
     }
     other = {
         int(one.clients): one.update["layers.0.weight"]
-        for one in auto.Stacked(chunk=1).train(work, state, everybody)
+        for one in executor_choice_by_timing.Stacked(chunk=1).train(work, state, everybody)
     }
     assert list(found) == list(other) == list(range(12))
     assert all(torch.equal(found[client], other[client]) for client in found)
@@ -288,7 +288,9 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
 ) -> None:
     """With a fake clock: a client's step takes a second, independent of the others in its stack."""
     monkeypatch.setattr(
-        auto, "_seconds_per_step", lambda work, state, executor, clients: float(len(clients))
+        executor_choice_by_timing,
+        "_seconds_per_step",
+        lambda work, state, executor, clients: float(len(clients)),
     )
     problem = classes([30] * 40, hidden=(16,))
     settings = Settings(rounds=2, local_epochs=1, batch=8)
@@ -302,29 +304,29 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(
         measured.append(executor.chunk)
         return 100.0 if len(measured) == 1 else 150.0
 
-    monkeypatch.setattr(auto, "_side_by_side", fake_side_by_side)
-    assert auto.choose(job, state).executor == "stacked"
+    monkeypatch.setattr(executor_choice_by_timing, "_side_by_side", fake_side_by_side)
+    assert executor_choice_by_timing.choose(job, state).executor == "stacked"
     assert measured == []
-    choice = auto.choose(job, state, WorkerPool(2))
+    choice = executor_choice_by_timing.choose(job, state, WorkerPool(2))
     assert (choice.executor, choice.chunk) == ("processes", measured[0])
     assert choice.reason.startswith(
         f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks"
         " of 40"
     )
     assert (
-        auto.choose(job, state, WorkerPool(2)).executor == "stacked"
+        executor_choice_by_timing.choose(job, state, WorkerPool(2)).executor == "stacked"
     )  # 150 s against 160 s: within measurement noise
-    monkeypatch.setattr(auto, "WORTH", 1e9)
+    monkeypatch.setattr(executor_choice_by_timing, "WORTH", 1e9)
     assert (
         "2 processes would save 160 s in all at best"
-        in auto.choose(job, state, WorkerPool(2)).reason
+        in executor_choice_by_timing.choose(job, state, WorkerPool(2)).reason
     )
     assert len(measured) == 2
 
 
 def test_processes_take_the_stacks_that_are_best_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        auto,
+        executor_choice_by_timing,
         "_seconds_per_step",
         lambda work, state, executor, clients: 1.0 if len(clients) == 4 else float(len(clients)),
     )
@@ -332,7 +334,7 @@ def test_processes_take_the_stacks_that_are_best_in_one(monkeypatch: pytest.Monk
     settings = Settings(rounds=2, local_epochs=1, batch=8, executor="processes")
     job = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
     state = initial_state(problem, fedavg(), settings)
-    assert auto.choose(job, state, WorkerPool(2)) == Choice(
+    assert executor_choice_by_timing.choose(job, state, WorkerPool(2)) == Choice(
         executor="processes",
         chunk=4,
         threads=1,

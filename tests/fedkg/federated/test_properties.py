@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import JobError, KnowledgeError, LayoutError
 from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.executors import Work

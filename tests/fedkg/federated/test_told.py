@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.model.knowledge_columns import (
+from fedkg.federated.model.knowledge_bounded_models import (
     UNKNOWN,
     Bounded,
     BoundedChance,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import FedkgError, UsageError
-from fedkg.granger.augmented_features import (
+from fedkg.granger.filter_states_as_inputs import (
     LEAST,
     SPAN,
     Reads,

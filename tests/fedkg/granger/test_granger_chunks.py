@@ -11,8 +11,8 @@ import torch
 from plants import setting_s, uneven
 
 from fedkg.errors import FedkgError
-from fedkg.granger.chunked_learning import learn_in_chunks
 from fedkg.granger.learn import Learnt, Rates, learn
+from fedkg.granger.learning_on_accelerators import learn_in_chunks
 from fedkg.granger.moments import series_of
 
 

@@ -7,12 +7,12 @@ import pytest
 from plants import clients_of, setting_s
 
 from fedkg import ontologies
+from fedkg.granger.edge_significance import p_values
 from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
-from fedkg.granger.reference_estimates import p_values
 from fedkg.granger.synthetic_systems import System
-from fedkg.learned_knowledge import LearnedKnowledge
+from fedkg.learned_knowledge_records import LearnedKnowledge
 
 
 def _chain(count: int) -> tuple[System, Learnt]:

@@ -7,11 +7,11 @@ import pytest
 from plants import clients_of, setting_s
 
 from fedkg.errors import UsageError
+from fedkg.granger.edge_significance import innovation_label, p_values
 from fedkg.granger.identifiability import limit, readings
 from fedkg.granger.kalman import oracle, radius_of, steady_gain
 from fedkg.granger.learn import Rates, at_rest, learn, losses_of
 from fedkg.granger.moments import moments, series_of
-from fedkg.granger.reference_estimates import innovation_label, p_values
 from fedkg.granger.synthetic_systems import System, recorded, stationary, two_clients
 
 

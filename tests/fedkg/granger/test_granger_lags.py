@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from plants import uneven
 
 from fedkg.errors import UsageError
-from fedkg.granger.chunked_learning import learn_in_chunks
 from fedkg.granger.differential_privacy import Cover
+from fedkg.granger.edge_significance import best_lags, innovation_label, joint, p_values
 from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.identifiability import readings
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Mode, Rates, learn
+from fedkg.granger.learning_on_accelerators import learn_in_chunks
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.neural_augmentation import learn_bent
 from fedkg.granger.protocol import exchanged, traffic
-from fedkg.granger.reference_estimates import best_lags, innovation_label, joint, p_values
 
 ALLOWED = np.array([[True, True, False], [True, True, True], [True, True, True]])
 RATES = Rates(client=1e-3, server=5e-4, causes=1e-3, ridge=0.1)

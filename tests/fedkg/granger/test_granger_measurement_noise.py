@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from fedkg.granger.edge_significance import memories, p_values
 from fedkg.granger.instrumental_variables import under_noise, white
 from fedkg.granger.moments import Series, series_of
-from fedkg.granger.reference_estimates import memories, p_values
 from fedkg.granger.state_extraction import Measured, client_of
 from fedkg.granger.synthetic_systems import System, recorded
 

@@ -15,11 +15,7 @@ from plants import setting_s, uneven
 
 from fedkg.errors import UsageError
 from fedkg.granger.centralised_var import centralised
-from fedkg.granger.identifiability import readings
-from fedkg.granger.learn import Rates, at_rest, learn
-from fedkg.granger.moments import Series, series_of
-from fedkg.granger.precedence import precedence
-from fedkg.granger.reference_estimates import (
+from fedkg.granger.edge_significance import (
     adjusted,
     distinct_shifts,
     innovation_label,
@@ -27,6 +23,10 @@ from fedkg.granger.reference_estimates import (
     p_values,
     strengths_of,
 )
+from fedkg.granger.identifiability import readings
+from fedkg.granger.learn import Rates, at_rest, learn
+from fedkg.granger.moments import Series, series_of
+from fedkg.granger.precedence import precedence
 from fedkg.granger.state_extraction import Measured, client_of
 from fedkg.granger.synthetic_systems import recorded, two_clients
 

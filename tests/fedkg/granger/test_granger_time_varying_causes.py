@@ -9,11 +9,11 @@ import pytest
 from plants import clients_of, setting_s, uneven
 
 from fedkg.errors import UsageError
+from fedkg.granger.edge_significance import best_lags, innovation_label, p_values
 from fedkg.granger.effects import edges, effect_horizons
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of
-from fedkg.granger.reference_estimates import best_lags, innovation_label, p_values
 from fedkg.granger.synthetic_systems import two_clients
 from fedkg.granger.time_varying_causes import (
     at_rest_of,

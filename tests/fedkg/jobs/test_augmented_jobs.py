@@ -15,7 +15,7 @@ from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import run_job
 from fedkg.jobs.experiment import sample_preparation as reading
 from fedkg.jobs.experiment.experiment import Experiment, create_experiment
-from fedkg.jobs.experiment.site_summary import TEST, TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import TEST, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules

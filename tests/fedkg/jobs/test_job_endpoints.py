@@ -16,7 +16,7 @@ from fedkg.errors import JobError
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 from fedkg.jobs.reproduce import reproduce
 from fedkg_compiler.graph.stores.store_loading import load_files
 

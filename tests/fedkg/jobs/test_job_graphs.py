@@ -12,7 +12,7 @@ from fedkg.errors import JobError
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.model_knowledge_graphs import GraphCache
 from fedkg.jobs.rule_pack import empty_pack
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.models.tabnet import TabNet

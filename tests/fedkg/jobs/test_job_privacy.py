@@ -16,8 +16,8 @@ from fedkg.federated import Clients
 from fedkg.federated.privacy.dp_sgd import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.experiment.experiment import create_experiment
-from fedkg.jobs.experiment.job_tables import read_job_tables
-from fedkg.jobs.experiment.site_summary import SERVER, TRAIN
+from fedkg.jobs.experiment.labelled_table_samples import read_job_tables
+from fedkg.jobs.experiment.site_sample_statistics import SERVER, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import empty_pack, load_rules
@@ -186,7 +186,7 @@ def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypat
     texts[row] = "a single one"
     tables = SourceTables(whole=whole.with_texts("Type", texts))
     monkeypatch.setattr(
-        "fedkg.jobs.experiment.job_tables.read_tables", lambda job, contract: tables
+        "fedkg.jobs.experiment.labelled_table_samples.read_tables", lambda job, contract: tables
     )
     plain, private = (
         read_job_tables(job.model_copy(update={"privacy": privacy}), pack).source.features

@@ -13,7 +13,7 @@ from fedkg import authoring
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import ENVIRONMENT, RESULTS, RunFolder
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 
 RULES = """
 timeline step 1 h ends clip

@@ -11,7 +11,7 @@ import pytest
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.experiment.sample_preparation import Samples, SiteSplit
-from fedkg.jobs.experiment.site_summary import TEST
+from fedkg.jobs.experiment.site_sample_statistics import TEST
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.trial_expansion import expand_trials, plan_trials

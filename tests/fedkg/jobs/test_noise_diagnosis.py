@@ -19,7 +19,7 @@ from fedkg.jobs.comparison.privacy_noise_diagnosis import (
 )
 from fedkg.jobs.comparison_metric import f1_of_constant_alarm
 from fedkg.jobs.experiment.sample_preparation import SamplePart, summarise_samples
-from fedkg.jobs.experiment.site_summary import TEST, TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import TEST, TRAIN
 from fedkg.jobs.experiment.task_metrics import compute_figures, constant_answer_figure
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.job import Job

@@ -12,7 +12,7 @@ from fedkg.errors import FedkgError, JobError
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.privacy_section import Privacy
 from fedkg.jobs.trial_expansion import expand_trials

@@ -17,7 +17,7 @@ from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import CHECKSUM_KEY
 from fedkg.jobs.job_privacy import client_data_digest
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job_reader import parse_job

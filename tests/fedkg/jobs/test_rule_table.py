@@ -10,8 +10,8 @@ from fedkg.jobs import Job
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.experiment.rule_evaluation import Deployed, evaluate_rows, rule_rows
-from fedkg.jobs.experiment.site_summary import TEST
-from fedkg.jobs.table_rule_evaluation import check_tables
+from fedkg.jobs.experiment.site_sample_statistics import TEST
+from fedkg.jobs.source_data_checks import check_tables
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.pack import CategoryIs, Pack
 

@@ -13,7 +13,7 @@ import pytest
 
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.experiment.experiment import create_experiment
-from fedkg.jobs.experiment.site_summary import TEST, TRAIN
+from fedkg.jobs.experiment.site_sample_statistics import TEST, TRAIN
 from fedkg.jobs.folder import INCIDENTS, PREDICTION_INCIDENTS, RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job import Job

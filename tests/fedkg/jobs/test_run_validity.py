@@ -11,8 +11,8 @@ from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
-from fedkg.jobs.experiment.job_tables import read_job_tables
-from fedkg.jobs.experiment.site_summary import TEST, TRAIN
+from fedkg.jobs.experiment.labelled_table_samples import read_job_tables
+from fedkg.jobs.experiment.site_sample_statistics import TEST, TRAIN
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.algorithm_presets import PRESETS
 

@@ -17,7 +17,12 @@ from safetensors.torch import save_file
 
 from fedkg.errors import JobError
 from fedkg.federated.model.constrained_outputs import Trust
-from fedkg.federated.model.knowledge_columns import Bounded, BoundedChance, SiteTrust, informed
+from fedkg.federated.model.knowledge_bounded_models import (
+    Bounded,
+    BoundedChance,
+    SiteTrust,
+    informed,
+)
 from fedkg.jobs import run_job
 from fedkg.jobs.experiment.experiment import Experiment, create_experiment
 from fedkg.jobs.experiment.trial import Trial

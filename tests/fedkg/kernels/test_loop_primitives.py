@@ -11,9 +11,9 @@ from torch import Tensor
 from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.loop_language import Floats, Ints, loop
 from fedkg.kernels.loop_library import Library
-from fedkg.kernels.training import primitives
+from fedkg.kernels.training import llvm_primitives
+from fedkg.kernels.training.llvm_primitives import exponential, fused, greater, number, sixteen
 from fedkg.kernels.training.matrix_products import multiply, shifted
-from fedkg.kernels.training.primitives import exponential, fused, greater, number, sixteen
 from fedkg.models.random_streams import fold, keep_mask
 
 
@@ -129,7 +129,7 @@ def test_products_with_rows_at_told_distances(
     left, line = drawn(rows, depth, dtype=dtype), drawn(columns + 50, dtype=dtype)
     distances = torch.randint(0, 50, (depth,), generator=torch.Generator().manual_seed(0))
     out = torch.empty(rows, columns, dtype=dtype)
-    wide = primitives.VECTOR // out.element_size()
+    wide = llvm_primitives.VECTOR // out.element_size()
     begin = drawn(rows, wide, dtype=dtype)
     given = (address(left), depth, address(line), address(distances))
     libraries[dtype].shifted(
@@ -143,4 +143,4 @@ def test_products_with_rows_at_told_distances(
 
 def test_they_mean_nothing_outside() -> None:
     with pytest.raises(TypeError, match="only compiled code can call"):
-        primitives.fused(1.0, 2.0, 3.0)
+        llvm_primitives.fused(1.0, 2.0, 3.0)

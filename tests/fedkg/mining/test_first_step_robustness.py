@@ -12,9 +12,9 @@ import torch
 
 import fedkg
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.meaning.stl import trace_values
+from fedkg.constraints.meaning.trace_robustness import trace_values
+from fedkg.mining.closed_form_tightest_values import robustness_of
 from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
-from fedkg.mining.parameter_levels import robustness_of
 
 OPERATORS = ("always", "eventually", "historically", "once")
 HEAD = "timeline step 1 h ends clip\nsignal x in % span 0 .. 100\n"

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.constraints.engine.evaluation_inputs import Reading
-from fedkg.constraints.meaning.stl import trace_values
+from fedkg.constraints.meaning.trace_robustness import trace_values
 from fedkg.kernels import numba_formula_interpreter
-from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
-from fedkg.mining.formula_lowering import Lowering, NoProgram
-from fedkg.mining.parameter_levels import (
+from fedkg.mining.closed_form_tightest_values import (
     ALWAYS,
     NoLevel,
     comparisons_with_parameter,
@@ -26,6 +24,8 @@ from fedkg.mining.parameter_levels import (
     margin_slope,
     robustness_of,
 )
+from fedkg.mining.first_step_robustness import Steps, evaluate_first_step
+from fedkg.mining.formula_lowering import Lowering, NoProgram
 from fedkg.pack.formulas import (
     And,
     Compare,

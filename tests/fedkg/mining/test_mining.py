@@ -14,7 +14,7 @@ from torch import Tensor
 from tries import tries
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import HorizonError, KnowledgeError, LayoutError
 from fedkg.mining import MiningResult, Pick, mine, private, quantile
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from tries import tries
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.federated.temporal.expert_rules import expert_rules
 from fedkg.federated.temporal.properties import mined

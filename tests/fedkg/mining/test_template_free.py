@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import KnowledgeError
 from fedkg.mining import (
     Property,
@@ -21,7 +21,7 @@ from fedkg.mining import (
     private,
     satisfied_traces,
 )
-from fedkg.mining.template_free import ONE_SIGNAL_TEMPLATES, TWO_SIGNAL_TEMPLATES
+from fedkg.mining.template_enumeration import ONE_SIGNAL_TEMPLATES, TWO_SIGNAL_TEMPLATES
 
 HEAD = "timeline step 1 h\nsignal x in % span -100 .. 200\nsignal y in % span -100 .. 200\n"
 LAYOUT = fedkg.columns(["x", "y"])

@@ -21,10 +21,10 @@ from typing_extensions import override
 from fedkg.authoring import check
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.incidents import find_incidents
-from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+from fedkg.learned_knowledge_records import LearnedKnowledge, MinedNumber, MinedProperty
 from fedkg.operations import live_server
 from fedkg.operations.live_server import serve_folder
-from fedkg.operations.live_view import LiveView, describe_folder
+from fedkg.operations.run_progress_texts import LiveView, describe_folder
 from fedkg.report import write_report
 from fedkg.report.causes_page import causes_page
 from fedkg.report.incident_page import incident_page
@@ -161,7 +161,7 @@ def test_a_page_fits_and_axe_finds_no_serious_problem(
     name: str, recorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = axe_script()
-    monkeypatch.setattr("fedkg.jobs.learned_results.read_learned", _suggestions)
+    monkeypatch.setattr("fedkg.jobs.learned_knowledge_reader.read_learned", _suggestions)
     monkeypatch.setattr(live_server, "describe_folder", _with_long_note)
     problems: dict[tuple[int, bool], Any] = {}
     with PAGES[name](recorded, tmp_path) as place, chromium() as page:

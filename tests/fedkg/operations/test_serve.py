@@ -20,7 +20,7 @@ from command import call
 
 from fedkg.jobs import run_job
 from fedkg.jobs.suggestion_reviews import read_reviews
-from fedkg.learned_knowledge import LearnedKnowledge, MinedNumber, MinedProperty
+from fedkg.learned_knowledge_records import LearnedKnowledge, MinedNumber, MinedProperty
 from fedkg.operations import live_server
 from fedkg.operations.live_server import LiveServer, serve_folder
 
@@ -190,7 +190,8 @@ def test_suggestions_are_reviewed_on_the_page(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "fedkg.jobs.learned_results.read_learned", lambda folder: _suggesting(folder, "night")
+        "fedkg.jobs.learned_knowledge_reader.read_learned",
+        lambda folder: _suggesting(folder, "night"),
     )
     page = fetch(server, "/suggestions")[1]
     assert "north &lt;b&gt;" in page

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from fedkg.kernels.polytopes.polytope_batch_kernel import nearest_points_batched
 from fedkg.kernels.polytopes.polytope_sparsity import pattern
 from fedkg.kernels.polytopes.polytope_tangents import tangent_directions
-from fedkg.projection.polytope_active_rows import (
+from fedkg.projection.polytope_row_operations import (
     Rows,
     UnitRows,
     guess_multipliers,
     solve_taken_rows,
     unit_rows,
 )
-from fedkg.projection.polytope_nearest import nearest_in_polytope, scale_ends, tighten_ends
 from fedkg.projection.polytope_solver import FAR, SLACK, _pivoted, solve
+from fedkg.projection.polytope_solver_choice import nearest_in_polytope, scale_ends, tighten_ends
 
 DOUBLE = torch.float64
 

@@ -20,10 +20,15 @@ from fedkg.jobs.folder import RunFolder as Folder
 from fedkg.jobs.schema.data_section import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
+from fedkg.report.comparison_and_rule_tables import (
+    comparison_table,
+    flatten,
+    settings_facts,
+    size_text,
+)
 from fedkg.report.outcome_sentences import describe_outcome
 from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
-from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text
 from fedkg.report.trial_groups import scenarios
 from fedkg.report.verdict import run_verdict
 from fedkg.report.violation_zone_advice import zone_advice, zone_basis

@@ -13,7 +13,7 @@ from torch import Tensor
 from tries import tries
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp

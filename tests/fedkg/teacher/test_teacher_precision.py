@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedkg
-from fedkg.constraints.meaning.stl import trace_satisfaction
+from fedkg.constraints.meaning.trace_robustness import trace_satisfaction
 from fedkg.errors import SetError
 from fedkg.teacher import Teacher
 

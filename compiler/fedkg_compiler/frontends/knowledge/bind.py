@@ -35,9 +35,9 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     RuleFile,
     Word,
 )
+from fedkg_compiler.frontends.knowledge.ambiguous_otherwise_rows import conflicting_rows
 from fedkg_compiler.frontends.knowledge.decision_table_reader import table_clauses
 from fedkg_compiler.frontends.knowledge.earlier_model import bind_network
-from fedkg_compiler.frontends.knowledge.otherwise_conflicts import conflicting_rows
 from fedkg_compiler.frontends.knowledge.output_name_resolution import (
     Answer,
     Statement,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
-from fedkg_compiler.analysis.bounds import Keys, RowTable
 from fedkg_compiler.analysis.budget import Budget
+from fedkg_compiler.analysis.single_column_bounds import Keys, RowTable
 from fedkg_compiler.analysis.z3_formulas import NOW, TooLarge, number_of
 from fedkg_compiler.analysis.z3_solver import Solver
 from fedkg_compiler.frontends.knowledge.clause_proof_records import ClauseRow, Verdict

@@ -18,10 +18,10 @@ from fedkg.pack import Pack
 from fedkg.pack.formulas import is_temporal
 from fedkg.pack.knowledge_models import KnowledgeModel
 from fedkg_compiler.analysis import Budget
-from fedkg_compiler.analysis.bounds import RowTable
+from fedkg_compiler.analysis.single_column_bounds import RowTable
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.frontends.knowledge.clause_proof_records import ClauseRow, Verdict
-from fedkg_compiler.frontends.knowledge.contradictions import contradictions
+from fedkg_compiler.frontends.knowledge.clauses_without_common_class import contradictions
 
 STEPS = 2_000_000
 """Of the solver, for all questions of a compilation."""

@@ -23,28 +23,6 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.constraint_query_references import asked_properties, unbound
-from fedkg_compiler.frontends.shacl.model import (
-    KNOWN,
-    PAIRS,
-    SHAPE_VALUED,
-    SPACE,
-    Constraint,
-    Data,
-    Repeat,
-    Shape,
-    ShapesFile,
-    Step,
-    Target,
-    behind_rdflib,
-    part_name,
-    path_text,
-    quiet,
-    read_shapes,
-    said_of,
-    shape_name,
-    shape_path,
-    steps_in,
-)
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     CATEGORY,
@@ -67,6 +45,28 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     negate,
     required,
 )
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
+    KNOWN,
+    PAIRS,
+    SHAPE_VALUED,
+    SPACE,
+    Constraint,
+    Data,
+    Repeat,
+    Shape,
+    ShapesFile,
+    Step,
+    Target,
+    behind_rdflib,
+    part_name,
+    path_text,
+    quiet,
+    read_shapes,
+    said_of,
+    shape_name,
+    shape_path,
+    steps_in,
+)
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
 from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
@@ -74,8 +74,8 @@ from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
-from fedkg_compiler.graph.graph_terms import Iri, local_name
 from fedkg_compiler.graph.ontologies import closest_name
+from fedkg_compiler.graph.rdf_terms import Iri, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
 from fedkg_compiler.ir import (

@@ -14,7 +14,12 @@ import pyoxigraph as ox
 from rdflib import RDF, Literal
 from rdflib.term import Node
 
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    Functions,
+    StoreNode,
+    with_constant,
+)
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     Constraint,
     Shape,
@@ -22,12 +27,7 @@ from fedkg_compiler.frontends.shacl.model import (
     declared_prefixes,
     to_rdflib,
 )
-from fedkg_compiler.frontends.shacl.prebound_query_execution import (
-    Functions,
-    StoreNode,
-    with_constant,
-)
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 

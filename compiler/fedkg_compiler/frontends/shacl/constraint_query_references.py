@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rdflib import URIRef
 
-from fedkg_compiler.frontends.shacl.model import Constraint, Shape
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import Constraint, Shape
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import Queries, iri_of
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Bind,

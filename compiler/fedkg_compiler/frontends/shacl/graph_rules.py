@@ -19,7 +19,10 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.prebound_query_execution import iris_of
+from fedkg_compiler.frontends.shacl.shape_conditions import Observer
+from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SPACE,
     Data,
     ShapesFile,
@@ -28,12 +31,9 @@ from fedkg_compiler.frontends.shacl.model import (
     quiet,
     shapes_of,
 )
-from fedkg_compiler.frontends.shacl.prebound_query_execution import iris_of
-from fedkg_compiler.frontends.shacl.shape_conditions import Observer
-from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, read_file
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.input_files import holds_shapes
 

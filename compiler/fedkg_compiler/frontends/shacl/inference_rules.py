@@ -19,15 +19,6 @@ from rdflib.term import Node
 
 from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
-from fedkg_compiler.frontends.shacl.model import (
-    SH,
-    Data,
-    Shape,
-    ShapesFile,
-    Terms,
-    declared_prefixes,
-    items,
-)
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     construct,
     has_negated_path,
@@ -35,6 +26,15 @@ from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     names_word,
     predicate_variables,
     triple_to_store,
+)
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
+    SH,
+    Data,
+    Shape,
+    ShapesFile,
+    Terms,
+    declared_prefixes,
+    items,
 )
 from fedkg_compiler.graph.rdf_reader import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, names_graph, tokens

@@ -20,21 +20,6 @@ from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
 from fedkg.units.unit import same_dimension
-from fedkg_compiler.frontends.shacl.model import (
-    PAIRS,
-    Alternative,
-    Constraint,
-    Data,
-    Inverse,
-    Path,
-    PathSequence,
-    Repeat,
-    Shape,
-    ShapesFile,
-    Step,
-    path_text,
-    steps_in,
-)
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     BLANK,
     CATEGORY_OF,
@@ -62,9 +47,24 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     is_number,
     negate,
 )
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
+    PAIRS,
+    Alternative,
+    Constraint,
+    Data,
+    Inverse,
+    Path,
+    PathSequence,
+    Repeat,
+    Shape,
+    ShapesFile,
+    Step,
+    path_text,
+    steps_in,
+)
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import Queries
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED, ordered, value_test
-from fedkg_compiler.graph.graph_terms import Quantity, local_name
+from fedkg_compiler.graph.rdf_terms import Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, WHOLE_NUMBERS
 

@@ -62,7 +62,7 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     plain_place,
     signal_of,
 )
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SHAPE_VALUED,
     Alternative,
     Constraint,
@@ -78,7 +78,7 @@ from fedkg_compiler.frontends.shacl.model import (
 )
 from fedkg_compiler.frontends.sparql.branch_constraint_rows import take_rows
 from fedkg_compiler.frontends.sparql.formula_slot_renumbering import compact
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, QUDT, SOSA
 from fedkg_compiler.ir import BookColumn, BoundRows, RowBuilder, Rows
 

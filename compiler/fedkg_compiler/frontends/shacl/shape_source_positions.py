@@ -9,10 +9,10 @@ from itertools import accumulate
 from rdflib.term import Node
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.shacl.model import SPACE, ShapesFile
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import SPACE, ShapesFile
 from fedkg_compiler.frontends.shacl.validation_report import Place
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.span_construction import point
 
 
 class JoinedTexts:

@@ -20,9 +20,9 @@ from typing_extensions import override
 
 from fedkg.limits import limit
 from fedkg_compiler.cache_entries import entry_path, keep_entry, read_entry
-from fedkg_compiler.frontends.shacl import inference_rules, model
+from fedkg_compiler.frontends.shacl import inference_rules, shapes_graph_reader
 from fedkg_compiler.frontends.shacl.inference_rules import Rule
-from fedkg_compiler.frontends.shacl.model import ShapesFile
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import ShapesFile
 from fedkg_compiler.graph.rdf_reader import Document
 
 WORTH = 2_000
@@ -74,8 +74,19 @@ def restore_record(kind: type, values: Sequence[object]) -> object:
 
 
 _RECORDS = (
-    *(model.Step, model.Inverse, model.PathSequence, model.Alternative, model.Repeat),
-    *(model.Target, model.Constraint, model.Shape, inference_rules.Rule),
+    *(
+        shapes_graph_reader.Step,
+        shapes_graph_reader.Inverse,
+        shapes_graph_reader.PathSequence,
+        shapes_graph_reader.Alternative,
+        shapes_graph_reader.Repeat,
+    ),
+    *(
+        shapes_graph_reader.Target,
+        shapes_graph_reader.Constraint,
+        shapes_graph_reader.Shape,
+        inference_rules.Rule,
+    ),
 )
 
 
@@ -84,7 +95,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: object) -> Any:
         match obj:
             case URIRef():
-                return model.restore_iri, (str(obj),)
+                return shapes_graph_reader.restore_iri, (str(obj),)
             case Literal():
                 return restore_literal, (str(obj), obj.language, obj.datatype)
             case _ if type(obj) in _RECORDS:
@@ -98,8 +109,8 @@ class _Pickler(pickle.Pickler):
 _ALLOWED: dict[tuple[str, str], Callable[..., object]] = {
     (one.__module__, one.__name__): one
     for one in (
-        *(restore_literal, restore_record, model.restore_iri, BNode),
-        *(model.IndexedGraph, model.ShapesFile, *_RECORDS),
+        *(restore_literal, restore_record, shapes_graph_reader.restore_iri, BNode),
+        *(shapes_graph_reader.IndexedGraph, shapes_graph_reader.ShapesFile, *_RECORDS),
     )
 }
 

@@ -22,8 +22,8 @@ from fedkg_compiler.formulas.formula_algebra import implies
 from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import TermTriple
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Asked, asked, with_variable_as
-from fedkg_compiler.frontends.shacl.model import SH, Constraint, Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed, Refused, Row, Value
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import SH, Constraint, Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.validation_report import path_sparql
 from fedkg_compiler.frontends.sparql.prebound_variables import (
     ROW,
@@ -32,10 +32,10 @@ from fedkg_compiler.frontends.sparql.prebound_variables import (
     facts_of_bound,
 )
 from fedkg_compiler.graph.graph import Resource
-from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import names_graph
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.sparql_syntax.tree import (

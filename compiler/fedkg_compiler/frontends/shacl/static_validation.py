@@ -9,7 +9,7 @@ from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     Constraint,
     Data,

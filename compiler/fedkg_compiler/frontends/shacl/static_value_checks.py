@@ -13,7 +13,7 @@ from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl import linear_time_regex
-from fedkg_compiler.frontends.shacl.model import Constraint
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import Constraint
 
 _ORDER: dict[str, Callable[[int], bool]] = {
     "minInclusive": lambda sign: sign >= 0,

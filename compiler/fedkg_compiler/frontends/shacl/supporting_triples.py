@@ -19,7 +19,8 @@ from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import (
     facts_of_sensor,
 )
 from fedkg_compiler.frontends.shacl.bind import Part, ShapesBinder
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shape_conditions import PASSING, Refused
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     PAIRS,
     SHAPE_VALUED,
     Alternative,
@@ -33,7 +34,6 @@ from fedkg_compiler.frontends.shacl.model import (
     shape_name,
     shape_path,
 )
-from fedkg_compiler.frontends.shacl.shape_conditions import PASSING, Refused
 from fedkg_compiler.frontends.shacl.validation_report import path_sparql
 from fedkg_compiler.frontends.sparql.solution_triples import MOST, facts_of_pattern
 from fedkg_compiler.graph.graph import Resource

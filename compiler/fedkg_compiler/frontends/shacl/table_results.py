@@ -12,7 +12,7 @@ from rdflib.term import Node
 
 from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     Constraint,
     IndexedGraph,

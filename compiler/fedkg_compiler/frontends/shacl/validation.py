@@ -22,7 +22,9 @@ from fedkg.limits import pause_garbage_collection
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
+from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SPACE,
     Data,
     ShapesFile,
@@ -32,14 +34,12 @@ from fedkg_compiler.frontends.shacl.model import (
     quiet,
     shapes_of,
 )
-from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
-from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.ontologies import documents_of, follow_imports, load_catalog
 from fedkg_compiler.graph.rdf_reader import Document, read_file, rename_shared_blank_nodes
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.input_files import is_endpoint, is_store
 
 

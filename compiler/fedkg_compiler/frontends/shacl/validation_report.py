@@ -14,7 +14,7 @@ from rdflib.term import Node
 from typing_extensions import override
 
 from fedkg._internal.notebook_html import notebook_html
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     Alternative,
     Inverse,
@@ -25,7 +25,7 @@ from fedkg_compiler.frontends.shacl.model import (
     Step,
     path_text,
 )
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 
 Format = OneOf["turtle", "json-ld", "n-triples"]
 FORMATS: Mapping[Format, str] = {"turtle": "turtle", "json-ld": "json-ld", "n-triples": "nt"}

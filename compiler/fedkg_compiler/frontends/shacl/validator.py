@@ -25,7 +25,16 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
     define_functions,
     with_variable_as,
 )
-from fedkg_compiler.frontends.shacl.model import (
+from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    MEMBERS,
+    select,
+    to_store,
+    triple_to_store,
+    with_closures_last,
+    with_constant,
+    with_members,
+)
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     Constraint,
     Data,
@@ -37,15 +46,6 @@ from fedkg_compiler.frontends.shacl.model import (
     items,
     read_path,
     to_rdflib,
-)
-from fedkg_compiler.frontends.shacl.prebound_query_execution import (
-    MEMBERS,
-    select,
-    to_store,
-    triple_to_store,
-    with_closures_last,
-    with_constant,
-    with_members,
 )
 from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, ordered, value_test
 from fedkg_compiler.frontends.shacl.validation_report import (

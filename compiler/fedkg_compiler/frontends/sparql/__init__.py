@@ -13,7 +13,7 @@ from pathlib import Path
 from fedkg.pack import Source
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Load, Word
-from fedkg_compiler.graph.span_construction import point
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.ir import Program
 
 

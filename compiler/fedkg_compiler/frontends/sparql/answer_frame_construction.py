@@ -29,7 +29,7 @@ from fedkg_compiler.frontends.sparql.branch_tree import (
     static_names,
 )
 from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether, enumerated
-from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.rdf_terms import Iri, Literal
 from fedkg_compiler.graph.sparql_syntax.printer import expr_text, parts_text
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import (

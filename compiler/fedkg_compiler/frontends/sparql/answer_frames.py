@@ -17,7 +17,7 @@ from fedkg_compiler.frontends.sparql.branch_tree import Branch, Observed
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, Literal
+from fedkg_compiler.graph.rdf_terms import Iri, Literal
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Var
 

@@ -32,7 +32,7 @@ from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part, partition
 from fedkg_compiler.frontends.sparql.slot_lowering import Bare, Lowering
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, Literal, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Place, Query, Var, walk
 from fedkg_compiler.ir import BoundRows, Codes, MemberRows, RowBuilder, Rows

@@ -41,7 +41,7 @@ from fedkg_compiler.frontends.sparql.slot_lowering import (
     texts_of,
     truth_value,
 )
-from fedkg_compiler.graph.graph_terms import Literal, local_name
+from fedkg_compiler.graph.rdf_terms import Literal, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Aggregate, Const, Exists, Expr, Op, Var
 from fedkg_compiler.graph.standard_vocabularies import XSD

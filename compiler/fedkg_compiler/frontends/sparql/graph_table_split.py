@@ -34,7 +34,7 @@ from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether, enumerated
 from fedkg_compiler.frontends.sparql.optional_scope_check import Design
 from fedkg_compiler.frontends.sparql.sosa_observations import without_observations
-from fedkg_compiler.graph.graph_terms import Literal
+from fedkg_compiler.graph.rdf_terms import Literal
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Aggregate,

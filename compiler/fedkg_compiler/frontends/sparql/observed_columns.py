@@ -16,7 +16,7 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     plain_place,
     signal_of,
 )
-from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Values, Var
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 

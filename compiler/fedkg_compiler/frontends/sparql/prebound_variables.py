@@ -18,8 +18,8 @@ from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
 from fedkg_compiler.frontends.sparql.slot_lowering import plain_text
 from fedkg_compiler.frontends.sparql.solution_triples import facts_of_query
 from fedkg_compiler.graph.graph import Resource
-from fedkg_compiler.graph.graph_terms import Iri, Literal
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.rdf_terms import Iri, Literal
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,

@@ -15,10 +15,10 @@ from fedkg_compiler.frontends.sparql.graph_table_split import Splitter
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.observed_entity_enumeration import NotTogether
 from fedkg_compiler.frontends.sparql.query_tree_builder import read_tree
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.ontologies import Vocabulary
 from fedkg_compiler.graph.query_process import query_at
-from fedkg_compiler.graph.span_construction import point
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Part, Query, SubSelect, Triple, walk
 from fedkg_compiler.graph.sparql_syntax.variable_scope import in_scope, shown, unbound

@@ -14,8 +14,8 @@ from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.fkg.syntax import KINDS
 from fedkg_compiler.frontends.fkg.syntax.tree import Load
-from fedkg_compiler.graph.span_construction import point
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.diagnostic_spans import point
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.input_files import find, read_bytes
 

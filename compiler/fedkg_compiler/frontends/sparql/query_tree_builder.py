@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.sparql.having_aliases import without_aliases
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
-from fedkg_compiler.graph.query import too_large
+from fedkg_compiler.graph.graph_pattern_answers import too_large
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Group, Node, Query

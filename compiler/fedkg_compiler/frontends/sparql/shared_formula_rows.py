@@ -15,7 +15,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import Place
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.graph.graph import Graph
-from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity
 from fedkg_compiler.ir import RowBuilder
 
 Kind = tuple[str, str]

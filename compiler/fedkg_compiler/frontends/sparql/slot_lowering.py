@@ -19,7 +19,7 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer, Ids, node_valu
 from fedkg_compiler.frontends.sparql.branch_tree import Seen
 from fedkg_compiler.frontends.sparql.numeric_terms import Number, in_rule_unit
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
-from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Place, Var
 from fedkg_compiler.graph.sparql_syntax.variable_scope import variables

@@ -17,11 +17,11 @@ from fedkg_compiler.frontends.sparql.branch_tree import Branch, Reduced, Within
 from fedkg_compiler.frontends.sparql.graph_table_split import Splitter
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.frontends.sparql.observed_entity_enumeration import enumerated
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.graph import Graph, Resource
-from fedkg_compiler.graph.span_construction import point
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
 from fedkg_compiler.graph.sparql_syntax.printer import Show, node_text, parts_text, path_text
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText
 from fedkg_compiler.graph.sparql_syntax.tree import (
     Const,

@@ -7,5 +7,5 @@ A proposal asserts nothing until a person accepts it.
 `mappings.py` reads those back that a person accepted.
 
 Mappings proper are SSSOM files, read by `sources/sssom.py`: `mappings.py` adds what follows from
-exact ones, and `b2mml_isa95_mappings.py` maps the names of B2MML by rule.
+exact ones, and `b2mml_mapping_rules.py` maps the names of B2MML by rule.
 """

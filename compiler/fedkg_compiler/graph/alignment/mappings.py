@@ -18,11 +18,11 @@ from typing import TypeVar
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_terms import TermKind, split_iri
+from fedkg_compiler.graph.diagnostic_spans import report
 from fedkg_compiler.graph.ontologies import definitions, find
 from fedkg_compiler.graph.owl_rl_closure import SAME_CLASS, SAME_PROPERTY
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.span_construction import report
+from fedkg_compiler.graph.rdf_terms import TermKind, split_iri
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, RDFS, SKOS, SSSOM
 
 MARK = "mappingStatus"

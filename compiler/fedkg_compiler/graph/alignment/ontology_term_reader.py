@@ -13,9 +13,9 @@ import pyoxigraph as ox
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.ontologies import Catalog, closest_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SKOS
 
 _CLASSES = frozenset({OWL + "Class", RDFS + "Class"})

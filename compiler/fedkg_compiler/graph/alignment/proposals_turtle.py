@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.alignment.suggest import Proposal
+from fedkg_compiler.graph.alignment.mapping_proposals import Proposal
 from fedkg_compiler.graph.standard_vocabularies import FKG, SKOS, XSD
 
 _HEAD = """\

@@ -23,7 +23,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS
 
 Pair = tuple[str, str]

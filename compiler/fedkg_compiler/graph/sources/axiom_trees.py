@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
+from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.xml_check import BROKEN_IRI, broken_iri
 
 DEEPEST = 150

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.node_values import literal
 from fedkg_compiler.graph.sources.result import NodeNames, Read
 from fedkg_compiler.graph.sources.xml_events import Place, Start, walk
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     FKG,
     FKG_ISA95,

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Severity
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.sources.axiom_trees import is_absolute
 from fedkg_compiler.graph.sources.opcua_standard_nodes import COMPONENT_NAMES, STANDARD, UA
 from fedkg_compiler.graph.sources.xml_events import Place, Start, walk
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.xml_check import broken_iri
 
 NodeId = tuple[str, str]

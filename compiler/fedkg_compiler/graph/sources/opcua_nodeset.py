@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Severity
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.sources.opcua_instances import (
     ARGUMENTS,
     ENCODINGS,
@@ -37,7 +38,6 @@ from fedkg_compiler.graph.sources.opcua_nodes import (
 )
 from fedkg_compiler.graph.sources.opcua_standard_nodes import DATATYPES, STANDARD, UA
 from fedkg_compiler.graph.sources.result import Awaited, NodeNames, Read
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     FKG,
     NUMBERS,

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON
 from fedkg_compiler.graph.sources.axiom_trees import Node, Part, Problems, Tree, Unsound, expanded
 from fedkg_compiler.graph.sources.axiom_triples import NEVER_INSIDE, Axioms
 from fedkg_compiler.graph.sources.result import Read
-from fedkg_compiler.graph.span_construction import FILE_READ_ON
 from fedkg_compiler.graph.standard_vocabularies import STANDARD_PREFIXES
 
 _TOKEN = re.compile(

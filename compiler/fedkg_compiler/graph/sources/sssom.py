@@ -18,9 +18,9 @@ import pyoxigraph as ox
 import yaml
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.graph_terms import is_iri
+from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
+from fedkg_compiler.graph.rdf_terms import is_iri
 from fedkg_compiler.graph.sources.result import Read
-from fedkg_compiler.graph.span_construction import FILE_READ_ON, point, report
 from fedkg_compiler.graph.standard_vocabularies import (
     DCTERMS,
     OWL,

@@ -9,7 +9,7 @@ from xml.parsers import expat
 
 from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.xml_check import NOT_WELL_FORMED, Entities, Refused, too_deep
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.sources.xsd_files import XSD_NAMESPACE, Element, Schema
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import XSD
 
 Key = tuple[str, str]

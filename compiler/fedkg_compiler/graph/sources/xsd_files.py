@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.sources.axiom_trees import is_absolute
 from fedkg_compiler.graph.sources.xml_events import Place, Start, walk
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.xml_check import broken_iri
 from fedkg_compiler.input_files import ABSENT, decode, find, note, read_bytes
 

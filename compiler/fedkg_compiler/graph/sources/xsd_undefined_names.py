@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.sources.xml_schema_names import Key, Names
 from fedkg_compiler.graph.sources.xsd_files import XSD_NAMESPACE, Element, Schema
-from fedkg_compiler.graph.span_construction import point, report
 
 _WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration
 dateTime time date gYearMonth gYear gMonthDay gDay gMonth hexBinary base64Binary anyURI QName

@@ -10,7 +10,7 @@ from functools import cached_property
 from urllib.parse import urljoin
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.graph.span_construction import inside, point
+from fedkg_compiler.graph.diagnostic_spans import inside, point
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, TokenKind, tokens
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Place
 

@@ -24,8 +24,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, quad_lines
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.stores.problem import StoreProblem
 from fedkg_compiler.graph.stores.stored_triples import ANEW, StoredPart, StoredTriples, part_path
 from fedkg_compiler.input_files import STORE_STATE, read_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.span_construction import point, report
+from fedkg_compiler.graph.diagnostic_spans import point, report
 
 
 class StoreProblem(Exception):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pyoxigraph as ox
 
 from fedkg_compiler.graph.graph import READ_PROPERTIES
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SKOS, SOSA
 
 Term = ox.NamedNode | ox.BlankNode

@@ -15,7 +15,7 @@ import pyoxigraph as ox
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.opcua_nodeset_links import linked
+from fedkg_compiler.graph.opcua_node_name_resolution import linked
 from fedkg_compiler.graph.rdf_reader import (
     Document,
     lines_of,

@@ -14,7 +14,7 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.graph import Catalog, add_entry, load_catalog, load_graph
-from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import (
+from fedkg_compiler.graph.alignment.b2mml_mapping_rules import (
     Rule,
     b2mml_alignments,
     b2mml_mappings,

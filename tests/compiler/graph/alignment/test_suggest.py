@@ -13,12 +13,12 @@ from test_alignments import mappings
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph import Catalog, Graph, load_graph
+from fedkg_compiler.graph.alignment.mapping_proposals import Proposal, among_best, propose
 from fedkg_compiler.graph.alignment.mappings import STATUSES
+from fedkg_compiler.graph.alignment.ontology_alignment import align, reviewed
 from fedkg_compiler.graph.alignment.ontology_term_reader import Side, gather
-from fedkg_compiler.graph.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.graph.alignment.proposals_turtle import turtle
 from fedkg_compiler.graph.alignment.similarity import Likeness, likeness
-from fedkg_compiler.graph.alignment.suggest import Proposal, among_best, propose
 from fedkg_compiler.graph.standard_vocabularies import SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)

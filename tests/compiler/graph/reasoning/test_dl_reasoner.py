@@ -8,9 +8,9 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
+from fedkg_compiler.graph.ontology_consequences import reason
 from fedkg_compiler.graph.owl_rl_closure import follows
 from fedkg_compiler.graph.reasoning.hermit_reasoner import describe
-from fedkg_compiler.graph.reasoning_report import reason
 
 TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

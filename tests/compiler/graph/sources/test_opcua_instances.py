@@ -14,7 +14,7 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph import Catalog, Graph, add_entry, load_catalog, load_graph
-from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity
 from fedkg_compiler.graph.sources.opcua_standard_nodes import UNIT_CODES, unit_code
 from fedkg_compiler.graph.standard_vocabularies import UNIT
 

@@ -16,7 +16,7 @@ from fedkg.jobs.causes.job_file import CausesJob, is_causes_job, read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.checksum_verification import verify
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 
 EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
 SMALL = (

@@ -12,7 +12,7 @@ from command import call
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.causes.run import run_causes
-from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.learned_knowledge_reader import read_learned
 
 JOB = """\
 kind: causes

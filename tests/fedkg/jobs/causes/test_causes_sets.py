@@ -12,7 +12,7 @@ from shared import SHARED, needs_shared
 
 from fedkg.data.sets.cmapss import SENSORS
 from fedkg.errors import JobError
-from fedkg.jobs.causes.data_set_columns import CMAPSS_MODULES, longest_stretch
+from fedkg.jobs.causes.data_set_time_series import CMAPSS_MODULES, longest_stretch
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import read_causes_job
 from fedkg.jobs.causes.measurements import read_measurements

@@ -42,7 +42,7 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     variables_in,
 )
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, InClass, Pattern, Variable
-from fedkg_compiler.graph.graph_terms import RdfTerm
+from fedkg_compiler.graph.rdf_terms import RdfTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.frontends.fkg.binding.past_operator import one_step_back
+from fedkg_compiler.frontends.fkg.binding.previous_step_value import one_step_back
 from fedkg_compiler.frontends.fkg.binding.scope import (
     DeclaredLabel,
     Moving,

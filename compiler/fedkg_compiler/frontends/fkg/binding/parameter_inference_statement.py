@@ -10,7 +10,7 @@ import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Compare, Formula, Param, RuleRecord, atoms, subterms
-from fedkg.pack.parameter_inference_records import Direction, Inference, MinedParameter
+from fedkg.pack.parameter_mining_tasks import Direction, Inference, MinedParameter
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.diagnostics.template_span import TemplateSpan

@@ -12,7 +12,7 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.frontends.fkg.binding.entity_ownership import owned
+from fedkg_compiler.frontends.fkg.binding.private_pack_contents import owned
 from fedkg_compiler.frontends.fkg.binding.scope import Cell, Environment, Sources, unknown
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
@@ -23,7 +23,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Word,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.graph.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDFS
 from fedkg_compiler.input_files import read_bytes
 

@@ -34,7 +34,7 @@ from fedkg_compiler.frontends.fkg.binding.durations_in_steps import other_step, 
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS, call, in_one_unit
 from fedkg_compiler.frontends.fkg.binding.missing_value_pruning import prune
 from fedkg_compiler.frontends.fkg.binding.monotone import monotone
-from fedkg_compiler.frontends.fkg.binding.past_operator import history, past
+from fedkg_compiler.frontends.fkg.binding.previous_step_value import history, past
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.frontends.fkg.binding.scope import (
     MIRRORED,
@@ -126,7 +126,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Window,
 )
 from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
-from fedkg_compiler.graph.graph_terms import local_name
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.ir import BoundRows, RowBuilder
 
 # Expressions and conditions.

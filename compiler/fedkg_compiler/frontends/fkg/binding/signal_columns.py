@@ -51,7 +51,7 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Variable,
     Word,
 )
-from fedkg_compiler.graph.graph_terms import ColumnFact, local_name
+from fedkg_compiler.graph.rdf_terms import ColumnFact, local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.ir import BookColumn, ColumnType, quoted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedkg_compiler.frontends.fkg.syntax.construct import KINDS
 from fedkg_compiler.frontends.fkg.syntax.parser import parse, parse_bytes, statement_count
-from fedkg_compiler.frontends.fkg.syntax.source_statements import STATEMENT_WORDS
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import STATEMENT_WORDS
 from fedkg_compiler.frontends.fkg.syntax.tree import RuleFile, Statement
 
 __all__ = [

@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import Literal
 
 from fedkg._internal.name_matching import did_you_mean, nearest_name
-from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.frontends.fkg.syntax.source_statements import Branch, Chunk, Leaf, Token
+from fedkg_compiler.diagnostics.suggested_edits import suggested
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Branch, Chunk, Leaf, Token
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     OPERATORS,
     Aggregate,

@@ -14,7 +14,7 @@ from fedkg_compiler.frontends.fkg.syntax.construct import (
     build_declaration,
     build_knowledge,
 )
-from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import (
     STATEMENT_WORDS,
     Branch,
     Chunk,

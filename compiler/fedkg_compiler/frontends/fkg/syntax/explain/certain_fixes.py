@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fedkg._internal.name_matching import distance
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.explain.misplaced_words import PREFIX_WORDS
+from fedkg_compiler.frontends.fkg.syntax.explain.keyword_mistakes import PREFIX_WORDS
 
 Changes = tuple[tuple[int, int, str], ...]
 

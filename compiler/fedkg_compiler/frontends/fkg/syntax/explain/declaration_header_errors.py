@@ -12,7 +12,7 @@ from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import (
     ParseFailure,
     spaced_values,
 )
-from fedkg_compiler.frontends.fkg.syntax.explain.misplaced_words import PREFIX_WORDS
+from fedkg_compiler.frontends.fkg.syntax.explain.keyword_mistakes import PREFIX_WORDS
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 

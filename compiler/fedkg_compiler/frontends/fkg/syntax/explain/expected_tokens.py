@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.frontends.fkg.syntax.source_statements import keywords
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import keywords
 
 _SAID = {
     "NUMBER": "a number",

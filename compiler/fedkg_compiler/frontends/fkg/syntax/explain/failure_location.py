@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
-from fedkg_compiler.frontends.fkg.syntax.source_statements import (
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import (
     Chunk,
     Token,
     find_expected,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.source_statements import parse_statement
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import parse_statement
 
 _COMMENT = re.compile(r"#[^\n]*")
 _CALL = re.compile(r"[^\W\d]\w*\s*\([^()]*\)\Z")

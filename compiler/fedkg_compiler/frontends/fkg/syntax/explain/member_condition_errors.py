@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.source_statements import Token
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Token
 
 _LIST = "write the classes with commas between them: grade in A, B"
 _JOINERS = ("all", "any")

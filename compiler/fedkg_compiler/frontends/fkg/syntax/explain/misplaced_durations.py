@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.explain.misplaced_words import OVER_TIME
+from fedkg_compiler.frontends.fkg.syntax.explain.keyword_mistakes import OVER_TIME
 
 _LASTING = re.compile(
     r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?"

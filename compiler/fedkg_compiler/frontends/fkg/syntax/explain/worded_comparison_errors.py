@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.source_statements import Token
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Token
 
 _VERBS = (
     r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to"

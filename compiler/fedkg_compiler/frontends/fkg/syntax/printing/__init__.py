@@ -14,7 +14,7 @@ from fedkg_compiler.frontends.fkg.syntax.printing.statement_layout import (
     align,
     block,
 )
-from fedkg_compiler.frontends.fkg.syntax.source_statements import left_edge, plain_text
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import left_edge, plain_text
 from fedkg_compiler.frontends.fkg.syntax.tree import RuleFile, Statement
 
 __all__ = ["canonical", "print_file", "print_statement"]

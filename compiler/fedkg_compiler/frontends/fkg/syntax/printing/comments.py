@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.syntax.printing.statement_layout import Remark
-from fedkg_compiler.frontends.fkg.syntax.source_statements import parse_prefix
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import parse_prefix
 
 _COMMENT = re.compile(r"#[^\n]*")
 

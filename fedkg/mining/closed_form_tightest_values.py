@@ -32,7 +32,7 @@ from fedkg.pack.formulas import (
     used_params,
     used_slots,
 )
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 from fedkg.pack.term_linearity import linear_in_param, reads_param
 
 ALWAYS = 1e300

@@ -21,9 +21,15 @@ from typing_extensions import override
 from fedkg.constraints.binding.layout import columns
 from fedkg.constraints.module import ConstraintModule
 from fedkg.data import Scaling
-from fedkg.export.graph import GraphModel
+from fedkg.export.onnx_and_torch_export import GraphModel
 from fedkg.federated.model.constrained_outputs import EXCLUDED, Informed, Projected
-from fedkg.federated.model.knowledge_columns import UNKNOWN, Bounded, BoundedChance, Laid, Narrow
+from fedkg.federated.model.knowledge_bounded_models import (
+    UNKNOWN,
+    Bounded,
+    BoundedChance,
+    Laid,
+    Narrow,
+)
 from fedkg.federated.temporal.hard_rule_forecasts import ForecastTeacher, HardForecasts
 from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
 from fedkg.jobs.experiment.site_knowledge import TrainedPredictor

@@ -11,8 +11,8 @@ from typing import TypeVar
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document
-from fedkg_compiler.graph.span_construction import point, report
 
 N = TypeVar("N")
 _MOST_REPORTED = 20

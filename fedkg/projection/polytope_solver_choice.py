@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.kernels.polytopes.polytope_sparsity import Shared
-from fedkg.projection.polytope_active_rows import Rows, UnitRows, product, unit_rows
+from fedkg.projection.polytope_row_operations import Rows, UnitRows, product, unit_rows
 from fedkg.projection.polytope_solver import (
     FAR,
     SLACK,

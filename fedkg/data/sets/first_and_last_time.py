@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet
 from fedkg.errors import TableError
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.tables import Table, in_utc, parse_times
 
 _SECONDS = {"s": 1, "h": 3600}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import Plan, TableVerdicts
-from fedkg.constraints.engine.unknown import strict_step
+from fedkg.constraints.engine.unknown_value_encoding import strict_step
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph.diagnostic_spans import inside, point, report
+from fedkg_compiler.graph.graph_pattern_answers import Row, names, refused, sorted_rows, too_large
 from fedkg_compiler.graph.node_values import Values
 from fedkg_compiler.graph.ontologies import Vocabulary, closest_name
-from fedkg_compiler.graph.query import Row, names, refused, sorted_rows, too_large
 from fedkg_compiler.graph.query_process import QueryProcess
-from fedkg_compiler.graph.span_construction import inside, point, report
 from fedkg_compiler.graph.sparql_syntax.query_text import read_prologue
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from fedkg_compiler.graph.sparql_syntax.parser import parse_query
-from fedkg_compiler.graph.sparql_syntax.query_templates import Reader
+from fedkg_compiler.graph.sparql_syntax.query_form_and_constants import Reader
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Group, Path, Predicate, Triple, Var, walk

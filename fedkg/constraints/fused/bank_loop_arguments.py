@@ -20,10 +20,10 @@ from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.evaluation_inputs import Reading
 from fedkg.constraints.engine.penalty import UNREACHABLE
-from fedkg.constraints.engine.unknown import between, strict_step
+from fedkg.constraints.engine.unknown_value_encoding import between, strict_step
+from fedkg.constraints.fused.missing_amount_program import missing_program
 from fedkg.constraints.fused.program import FusedProgram, Window
 from fedkg.constraints.fused.robustness_program import robustness_program
-from fedkg.constraints.fused.violation_program import missing_program
 from fedkg.kernels.checked_memory_access import address
 from fedkg.kernels.formulas.bank_execution import ENTRIES
 from fedkg.kernels.loop_library import Library

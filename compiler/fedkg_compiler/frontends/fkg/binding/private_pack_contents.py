@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fedkg.pack.manifest import Source
 from fedkg_compiler.frontends.fkg.binding.declarations import COMMAND_LINE
 from fedkg_compiler.frontends.fkg.binding.scope import Environment, Sources
-from fedkg_compiler.graph.graph_terms import Iri
-from fedkg_compiler.graph.graph_terms import Literal as RdfLiteral
+from fedkg_compiler.graph.rdf_terms import Iri
+from fedkg_compiler.graph.rdf_terms import Literal as RdfLiteral
 from fedkg_compiler.graph.standard_vocabularies import FKG
 
 EVERYBODYS = ("rules", "query", "ontology")

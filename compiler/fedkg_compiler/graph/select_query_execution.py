@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.graph_terms import Iri, Literal
 from fedkg_compiler.graph.node_values import Node, literal
 from fedkg_compiler.graph.query_process import QueryProcess
+from fedkg_compiler.graph.rdf_terms import Iri, Literal
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.editor.rule_document import ParsedStatement, RuleDocument
-from fedkg_compiler.frontends.fkg.syntax.source_statements import plain_text
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import plain_text
 from fedkg_compiler.frontends.fkg.syntax.tree import Statement
 
 NO_RULE = "FKG241"

@@ -9,10 +9,10 @@ import pyoxigraph as ox
 
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.graph.alignment.b2mml_isa95_mappings import b2mml_alignments
+from fedkg_compiler.graph.alignment.b2mml_mapping_rules import b2mml_alignments
+from fedkg_compiler.graph.alignment.mapping_proposals import Proposal, propose
 from fedkg_compiler.graph.alignment.mappings import PREDICATES
 from fedkg_compiler.graph.alignment.ontology_term_reader import gather
-from fedkg_compiler.graph.alignment.suggest import Proposal, propose
 from fedkg_compiler.graph.ontologies import Catalog, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 
@@ -26,7 +26,7 @@ class Proposed:
         reviewed: how many mappings between the two were reviewed already, or follow from a rule.
         prefixes: the prefixes of both ontologies, to write names.
         problems: the diagnostics of the files.
-        by_rule: the mappings that follow from a rule (`b2mml_isa95_mappings.py`), as SSSOM/TSV; ""
+        by_rule: the mappings that follow from a rule (`b2mml_mapping_rules.py`), as SSSOM/TSV; ""
             if there are none.
     """
 

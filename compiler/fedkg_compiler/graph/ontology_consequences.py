@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph.contradictions import shown
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.ontologies import load_catalog
 from fedkg_compiler.graph.owl_rl_closure import (
@@ -28,7 +29,6 @@ from fedkg_compiler.graph.reasoning.facts import Facts
 from fedkg_compiler.graph.reasoning.hermit_reasoner import describe
 from fedkg_compiler.graph.reasoning.owl_vocabulary import NAMES, SAME, WORDS
 from fedkg_compiler.graph.reasoning.rule_table import Rule
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]

@@ -27,8 +27,8 @@ from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import linear_time_regex
-from fedkg_compiler.graph.graph_terms import local_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
 from fedkg_compiler.graph.standard_vocabularies import FKG
 

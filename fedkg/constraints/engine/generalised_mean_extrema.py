@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.constraints.engine.unknown import between
+from fedkg.constraints.engine.unknown_value_encoding import between
 
 NEAR, FAR = 1e-10, 1e12
 """Sizes, in scales, are clipped to this range: their cubes and inverse cubes fit float32."""

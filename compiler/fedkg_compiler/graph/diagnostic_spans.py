@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Severity, Span
+from fedkg_compiler.diagnostics.suggested_edits import suggested
 
 FILE_READ_ON = "correct this; fedkg still reads the rest of the file"
 """Help for a mistake that costs one statement of a file."""

@@ -22,13 +22,13 @@ from fedkg.deploy.federation_folders import (
     read_json,
 )
 from fedkg.deploy.message import ROUND_KINDS, Message
-from fedkg.deploy.site_service import ASKS_FOR_DELETION, describe_departure
+from fedkg.deploy.site_lifecycle import ASKS_FOR_DELETION, describe_departure
 from fedkg.deploy.transport import PRESENCE_S, Reply, Transport
 from fedkg.errors import FederationError, Stopped
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
-    from fedkg.deploy.round_contract import RoundContract
+    from fedkg.deploy.quorum_and_deadline_transport import RoundContract
     from fedkg.jobs import Run
     from fedkg.jobs.causes.run import CausesRun
     from fedkg.jobs.events import Event

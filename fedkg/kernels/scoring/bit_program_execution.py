@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.specialised.bit_programs import Ints, Programs
 from fedkg.kernels.scoring.bit_program_constants import WORD
-from fedkg.kernels.scoring.bit_words import count_words, lay_out_words
+from fedkg.kernels.scoring.bit_program_kernels import count_words, lay_out_words
 from fedkg.kernels.scratch import scratch_space
 
 Numbers = NDArray[Any]  # float32 or float64

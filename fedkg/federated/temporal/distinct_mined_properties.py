@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedkg.federated.temporal.clusters import ByProperty
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.properties import Properties
+from fedkg.federated.temporal.property_loss_clustering import ByProperty
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit_table import ALIASES
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import Explanation, ParseFailure
-from fedkg_compiler.frontends.fkg.syntax.source_statements import keywords
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import keywords
 
 PREFIX_WORDS = (
     "always",

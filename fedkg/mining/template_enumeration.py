@@ -29,7 +29,7 @@ from fedkg.mining.tightest_parameters import MiningResult, mine, verdicts
 from fedkg.pack import Pack
 from fedkg.pack.formula_text import formula_text, row_names
 from fedkg.pack.formulas import Temporal, Until, subformulas
-from fedkg.pack.parameter_inference_records import Inference
+from fedkg.pack.parameter_mining_tasks import Inference
 
 StepRange = tuple[int, int]
 """The first and last step, counted from 0."""

@@ -20,8 +20,12 @@ from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.server.guard import usable
 from fedkg.federated.state import Choice, ServerState
 from fedkg.federated.temporal.client_property_mining import Inferred, traces_of
-from fedkg.federated.temporal.clusters import ClusterStart, known_clusters, with_clusters
 from fedkg.federated.temporal.properties import mined
+from fedkg.federated.temporal.property_loss_clustering import (
+    ClusterStart,
+    known_clusters,
+    with_clusters,
+)
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.graph.graph_terms import RdfTerm, order_key
+from fedkg_compiler.graph.diagnostic_spans import inside, report
 from fedkg_compiler.graph.node_values import Values
 from fedkg_compiler.graph.ontologies import Vocabulary, closest_name
 from fedkg_compiler.graph.query_process import Solutions
-from fedkg_compiler.graph.span_construction import inside, report
+from fedkg_compiler.graph.rdf_terms import RdfTerm, order_key
 from fedkg_compiler.graph.sparql_syntax.parser import find_problem
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 

@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, list_digest, read_file, read_rdf
-from fedkg_compiler.graph.span_construction import point, report
 from fedkg_compiler.input_files import decode, detect_format
 
 

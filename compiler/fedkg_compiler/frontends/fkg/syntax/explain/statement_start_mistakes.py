@@ -9,7 +9,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.frontends.fkg.syntax.explain.certain_fixes import is_typo
 from fedkg_compiler.frontends.fkg.syntax.explain.failure_location import locate_failure
-from fedkg_compiler.frontends.fkg.syntax.source_statements import STATEMENT_WORDS, Chunk
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import STATEMENT_WORDS, Chunk
 
 _INDENTED = re.compile(
     r"^[ \t\u00a0]+(?:(rule|signal|output|label|template|infer|set|cause)\s+[`\w]"

@@ -30,11 +30,11 @@ import numpy as np
 from fedkg.pack import And, Call, Compare, Formula, Implies, Not, Or, Power
 from fedkg.pack.formulas import ROWS, everywhere, is_temporal
 from fedkg.pack.numeric.three_valued_logic import Bool, Float
-from fedkg_compiler.analysis.bounds import CLOSE, Bounds, Int, Keys, RowTable
 from fedkg_compiler.analysis.box_contraction import Narrowed, Sides, certain, contract
 from fedkg_compiler.analysis.budget import Budget
 from fedkg_compiler.analysis.formula_evaluation import gap, truth
 from fedkg_compiler.analysis.local_search import RowLayout
+from fedkg_compiler.analysis.single_column_bounds import CLOSE, Bounds, Int, Keys, RowTable
 from fedkg_compiler.analysis.verdict import Condition, Reading, Witness
 from fedkg_compiler.formulas.formula_algebra import looks_for_gaps, without_time
 

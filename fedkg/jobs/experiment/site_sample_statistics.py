@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkg.data.sets import Task
 from fedkg.data.standardise import Moments, merge_moments
 from fedkg.errors import JobError
-from fedkg.learned_knowledge import TimeRange, combine_ranges
+from fedkg.learned_knowledge_records import TimeRange, combine_ranges
 
 TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
 """The use of a sample; unused are samples that overlap the server's samples or the test."""

@@ -26,7 +26,7 @@ from fedkg.export.certificate import (
     random_inputs,
     run_batches,
 )
-from fedkg.export.graph import (
+from fedkg.export.onnx_and_torch_export import (
     MODEL_FILES,
     Array,
     Format,

@@ -28,7 +28,7 @@ from fedkg.jobs.chronological_holdout import (
 )
 from fedkg.jobs.comparison_metric import event_of, plural_event
 from fedkg.jobs.experiment.sample_preparation import Index, Samples
-from fedkg.jobs.experiment.site_summary import (
+from fedkg.jobs.experiment.site_sample_statistics import (
     SERVER,
     TEST,
     TRAIN,
@@ -42,7 +42,7 @@ from fedkg.jobs.prediction_target import choose_output
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.site_split import hold_out_stream
 from fedkg.jobs.source_tables import feature_headers, read_server_table, read_tables, sha256_of
-from fedkg.learned_knowledge import TimeRange
+from fedkg.learned_knowledge_records import TimeRange
 from fedkg.pack import Pack
 
 SERVER_NAME = "(server)"

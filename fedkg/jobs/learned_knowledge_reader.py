@@ -13,7 +13,7 @@ from fedkg.errors import JobError, UsageError
 from fedkg.jobs.file_damage import require_intact
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
 from fedkg.jobs.schema.endpoint_recognition import is_address
-from fedkg.learned_knowledge import (
+from fedkg.learned_knowledge_records import (
     LearnedKnowledge,
     MinedNumber,
     MinedProperty,
