@@ -209,7 +209,9 @@ def _check_summary(summary: SiteSummary) -> None:
     """Raise ValueError if numbers of a site would spoil those of all sites."""
     rows, labels, unknown = summary.rows, summary.labels, summary.unknown
     if len(rows) != len(USES) or not all(type(n) is int and 0 <= n <= MOST_ROWS for n in rows):
-        raise ValueError(f"{list(rows)[:8]} instead of {len(USES)} numbers of rows")
+        raise ValueError(
+            f"{list(rows)[:8]} instead of {len(USES)} whole numbers of rows, 0 .. {MOST_ROWS}"
+        )
     if labels.ndim != 2 or len(labels) != len(USES) or (labels < 0).any():
         raise ValueError(f"negative counts of labels, or {list(labels.shape)} of them")
     if unknown.shape != summary.inputs.mean.shape or (unknown < 0).any():

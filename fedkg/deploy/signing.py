@@ -155,9 +155,13 @@ def verify_folder(
             received=f"a signature by the key {signer[:16]}",
             help="ask whoever signed it for the public key, over another channel",
         )
+    if unsigned := left_out - {SIGNATURE, *without}:
+        raise FederationError(
+            f"the signature of {shown} does not cover all of its files",
+            received=f"left out: {', '.join(sorted(unsigned))}",
+            help="ask whoever signed it to sign all files again",
+        )
     try:
-        if unsigned := left_out - {SIGNATURE, *without}:
-            raise ValueError(f"the signature leaves out {', '.join(sorted(unsigned))}")
         config = verifying.Config().use_elliptic_key_verifier(public_key=names[signer])
         config.set_hashing_config(hashing).verify(folder, signature)
     except InvalidSignature as error:

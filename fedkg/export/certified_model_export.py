@@ -190,7 +190,8 @@ def require_enforceable(
             f"the hard rule `{free[0]}` cannot be enforced in an exported model",
             expected="rules that are linear in the outputs of one row, or about its class",
             received=", ".join(free),
-            help="remove `hard` from the rule; the certificate then counts its violations",
+            help="remove `hard` from the rule, and compile it or train the run again; the "
+            "certificate then counts its violations",
         )
     columns = rules.pack.manifest.contract.columns
     absent = [

@@ -121,7 +121,8 @@ class Attack:
             if unknown:
                 raise JobError(
                     "the attack names clients that do not exist",
-                    expected=", ".join(names[:10]),
+                    expected=", ".join(names[:10])
+                    + (f" and {len(names) - 10} more" if names[10:] else ""),
                     received=", ".join(unknown),
                     help="correct the names; in a job file they are in `simulation.attacks.sites`",
                 )

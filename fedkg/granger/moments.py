@@ -146,7 +146,9 @@ def series_of(
                 f"{client.name} {len(client.measurements)}" for client in clients[:8]
             )
             + (f" and {len(clients) - 8} more" if clients[8:] else ""),
-            help="cut the recordings to the steps that all of them have",
+            help="use recordings with at least 3 steps"
+            if min(lengths) < 3
+            else "cut the recordings to the steps that all of them have",
         )
     prior = np.ones((len(clients), len(clients)), dtype=np.bool_) if allowed is None else allowed
     if prior.shape != (len(clients), len(clients)):

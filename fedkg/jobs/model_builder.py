@@ -11,14 +11,7 @@ import torch
 from fedkg._internal.user_code import load_object
 from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as schema
-from fedkg.models import (
-    MODELS,
-    Model,
-    PartitionedModel,
-    TorchModule,
-    load_torch_module,
-    match_parameters,
-)
+from fedkg.models import MODELS, Model, PartitionedModel, TorchModule, match_parameters
 from fedkg.models.graph_convolution import KnowledgeGraph
 
 
@@ -125,12 +118,9 @@ def _import_module(
     path: str, sample: tuple[int, ...], options: dict[str, Any], outputs: int
 ) -> Model:
     """The module at ``package.file:Name`` or ``net.py:Name``. `Any`: options from the job."""
+    made = load_object(path, "model.path")
     try:
-        if path.rpartition(":")[0].endswith(".py"):
-            made = load_object(path, "model.path")
-            model = TorchModule(build=partial(made, **options), sample=sample)
-        else:
-            model = load_torch_module(path, sample, **options)
+        model = TorchModule(build=partial(made, **options), sample=sample)
     except JobError as error:
         raise JobError(
             f"model.path: {path} cannot be created with `model.options` "

@@ -141,7 +141,7 @@ def positive_weight(job: Job, positives: int, negatives: int) -> float:
     """The weight of a row labelled 1 in the loss, for these numbers of training rows.
 
     Raises:
-        JobError: the job asks to balance rows labelled 1, and there are none.
+        JobError: the job asks to balance the labels, and all rows have the same one.
     """
     weight = job.training.positive_weight
     if weight != "balanced":
@@ -151,6 +151,12 @@ def positive_weight(job: Job, positives: int, negatives: int) -> float:
             "training.positive_weight: no training row has the label 1, so fedkg "
             "cannot balance the labels",
             help="set it to a number, or add rows with the label 1",
+        )
+    if not negatives:
+        raise JobError(
+            "training.positive_weight: every training row has the label 1, so fedkg "
+            "cannot balance the labels",
+            help="set it to a number, or add rows with the label 0",
         )
     return negatives / positives
 

@@ -72,7 +72,7 @@ def choose_trust(
         raise KnowledgeError(
             "cross-validation needs at least two folds",
             expected="at least 2 folds",
-            received=f"{count} folds",
+            received=f"{count} fold{'' if count == 1 else 's'}",
         )
     means = []
     for trust in candidates:

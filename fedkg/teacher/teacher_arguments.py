@@ -35,9 +35,13 @@ def check_bank(bank: Any, *, one_row: bool) -> None:
         raise SetError(
             "the bank of a teacher must have one row",
             received=f"{len(bank.params)} rows"
-            + (": rules of equal form share a bank" if len(bank.params) else ""),
-            help="compile the rule alone, or give `params=`; for several rules, use hard rules in "
-            "a job",
+            + (
+                ": bound rows of equal form, of one rule or of several, share a bank"
+                if len(bank.params)
+                else ""
+            ),
+            help="use a rule with one bound row, compiled alone, or give `params=`; for several "
+            "rules, use hard rules in a job",
         )
 
 

@@ -62,7 +62,10 @@ def create_simulation(job: Path, folder: Path) -> Federation:
             received=f"{len(found.sites)} site{'' if len(found.sites) == 1 else 's'}"
             if found.data.sites_file
             else "no sites file",
-            help="add `data: {sites_file: sites.yaml}` to the job; `fedkg new --sites` drafts a "
+            help="describe at least two sites in the sites file, or list at least two of its sites "
+            "in the job"
+            if found.data.sites_file
+            else "add `data: {sites_file: sites.yaml}` to the job; `fedkg new --sites` drafts a "
             "sites file",
         )
     if found.training.secure_aggregation:

@@ -139,12 +139,13 @@ def _reject_gaps(column: str, values: F64, most: int, where: Callable[[int], str
     for row, here in enumerate((~np.isfinite(values)).tolist()):
         run = run + 1 if here else 0
         if run > most:
+            steps = f"{most} step{'' if most == 1 else 's'}"
             raise JobError(
-                f"{where(row)}: column `{column}` has a gap of more than "
-                f"{most} step{'' if most == 1 else 's'}"
+                f"{where(row)}: column `{column}` has "
+                + (f"a gap of more than {steps}" if most else "no number"),
+                expected=f"gaps of at most {steps} (`data.gaps`)"
                 if most
-                else f"{where(row)}: column `{column}` has no number",
-                expected=f"gaps of at most {most} steps (`data.gaps`)",
+                else "a number in every row (`data.gaps` is 0)",
                 help="increase data.gaps, or remove the column",
             )
 

@@ -4,14 +4,16 @@ and alignments say of a term.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 import html5rdf
 import pyoxigraph as ox
 import pytest
 
+from fedkg.errors import FedkgError
 from fedkg_compiler.graph import Catalog
 from fedkg_compiler.graph.publication.pages import site_files
 from fedkg_compiler.graph.rdf_reader import read_rdf
@@ -115,3 +117,11 @@ def test_superclasses_are_links(site: dict[str, str]) -> None:
         '<a href="isa95-equipment.html#fkg-isa95:Equipment">'
         in equipment.partition("</section>")[0]
     )
+
+
+def test_a_damaged_ontology_file_is_restored_in_the_clone(tmp_path: Path, catalog: Catalog) -> None:
+    module = tmp_path / next(iter(catalog.entries.values())).module
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text("<")
+    with pytest.raises(FedkgError, match="git checkout -- ontologies"):
+        site_files(catalog=replace(catalog, folder=tmp_path))

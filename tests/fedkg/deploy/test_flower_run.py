@@ -66,6 +66,7 @@ def test_a_simulation_has_all_sites_of_the_job_and_no_keys(tmp_path, capsys):
     [
         ({"training": {"rounds": 1, "secure_aggregation": True}}, "cannot be simulated"),
         ({"data": {"path": "data/linz.csv"}}, "needs a sites file with the tables"),
+        ({"sites": {"linz": None}}, "list at least two of its sites in the job"),
     ],
 )
 def test_jobs_that_cannot_be_simulated(tmp_path, sections, error):

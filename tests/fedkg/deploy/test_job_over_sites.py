@@ -28,9 +28,10 @@ import fedkg.jobs.experiment.sample_preparation
 import fedkg.jobs.source_data_checks
 import fedkg.jobs.source_tables
 from fedkg.data.ai4i import generate
+from fedkg.data.standardise import Moments
 from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
-from fedkg.deploy.preparation_messages import MEANINGS, ROW_OF_SITE
+from fedkg.deploy.preparation_messages import MEANINGS, ROW_OF_SITE, summary_of, summary_parts
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.site_check import check_site, list_site_disclosures
@@ -39,6 +40,7 @@ from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.exclusion_reasons import OTHER_VERSION, explain_exclusion
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
+from fedkg.jobs.experiment.site_summary import SiteSummary
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
 from fedkg.jobs.sweep.run_status import read_status
 from fedkg.pack import pack_bytes
@@ -1197,6 +1199,15 @@ def test_impossible_summaries_name_their_site(tmp_path, milling_pack, damage):
     inner = write_federation(tmp_path, JOB, milling_pack)
     with pytest.raises(FederationError, match=r"^site wien sent an answer"):
         run_server(tmp_path / "federation", Forgery(inner, change_answer=change), report=False)
+
+
+@pytest.mark.parametrize("rows", [(800, 200, -5, 0), (800, 200, 0.5, 0), (800, 200, 0)])
+def test_impossible_numbers_of_rows_are_reported_with_their_range(rows):
+    moments = Moments(count=np.ones(1), mean=np.zeros(1), squares=np.zeros(1))
+    labels, unknown = np.zeros((4, 2), np.int64), np.zeros(1, np.int64)
+    found = SiteSummary(task="detection", rows=rows, labels=labels, inputs=moments, unknown=unknown)
+    with pytest.raises(ValueError, match=r"\] instead of 4 whole numbers of rows, 0 \.\. "):
+        summary_of(*summary_parts(found))
 
 
 def test_a_job_for_an_invitation_contains_no_knowledge(tmp_path):

@@ -210,9 +210,12 @@ def test_torch_export_traces_a_module_that_ends_in_project():
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("text", "named"),
     [
-        (BLEND + "rule mono hard require oil never falls as feed rises\n", "mono"),
+        (
+            BLEND + "rule mono hard require oil never falls as feed rises\n",
+            r"mono(.|\n)*help: remove `hard` from the rule, and compile it or train the run again;",
+        ),
         (
             BLEND.replace("signal feed", 'signal line column "line"\nsignal feed').replace(
                 "if feed > 50 kg/h", 'if line is "A"'
@@ -221,8 +224,8 @@ def test_torch_export_traces_a_module_that_ends_in_project():
         ),
     ],
 )
-def test_a_rule_that_a_file_cannot_enforce_is_named(tmp_path, text, name):
-    with pytest.raises(LayoutError, match=name):
+def test_a_rule_that_a_file_cannot_enforce_is_named(tmp_path, text, named):
+    with pytest.raises(LayoutError, match=named):
         fedkg.export_model(network(1, 2), tmp_path / "out", rules=blend(text))
     assert not (tmp_path / "out").exists()
 

@@ -331,6 +331,8 @@ def test_wrong_arguments_are_named(changes: dict[str, object], said: str) -> Non
 def test_attackers_must_exist_and_rules_must_be_there() -> None:
     with pytest.raises(JobError, match="names clients that do not exist"):
         rounds(detection(Attack(kind="nan_update", clients=("nowhere",))))
+    with pytest.raises(JobError, match="j and 2 more\n"):
+        Attack(kind="nan_update", clients=("nowhere",)).attackers("abcdefghijkl", 0)
     problem = replace(detection(Attack(kind="rule_satisfying_model", share=0.2)), scorer=None)
     with pytest.raises(JobError, match="needs rules"):
         rounds(problem)

@@ -5,6 +5,8 @@ Also the fixed point.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -343,3 +345,19 @@ def test_clients_that_do_not_fit_are_rejected(change: dict[str, np.ndarray], sai
 def test_what_normalised_steps_are_divided_by_is_above_zero(divisor: float) -> None:
     with pytest.raises(UsageError, match=r"above 0.*\n.*normalised="):
         Rates(normalised=divisor)
+
+
+@pytest.mark.parametrize(
+    ("steps", "help"),
+    [((2, 2), "use recordings with at least 3 steps"), ((4, 3), "cut the recordings")],
+)
+def test_recordings_must_have_the_same_three_steps_or_more(
+    steps: tuple[int, int], help: str
+) -> None:
+    clients = [
+        replace(client, measurements=client.measurements[:count])
+        for client, count in zip(setting_s(0)[1].clients, steps, strict=True)
+    ]
+    with pytest.raises(UsageError, match="same number of steps, at least 3") as caught:
+        series_of(clients)
+    assert help in caught.value.help

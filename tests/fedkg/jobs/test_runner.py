@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from run_figures import figures
 
+from fedkg.errors import JobError
 from fedkg.jobs import Event, run_job
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.trial_training import positive_weight
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -163,3 +166,14 @@ def test_balanced_weight_and_the_default_folder(job_fields, tmp_path, monkeypatc
     }
     assert run_job(fields).folder == Path("runs/small-001")
     assert run_job(fields).folder == Path("runs/small-002")
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "message"),
+    [(0, 3, "no training row has the label 1"), (3, 0, "every training row has the label 1")],
+)
+def test_one_label_cannot_be_balanced(job_fields, tmp_path, positives, negatives, message):
+    training = {**job_fields["training"], "positive_weight": "balanced"}
+    job = parse_job({**job_fields, "training": training}, name="job", base=tmp_path)
+    with pytest.raises(JobError, match=rf"^training\.positive_weight: {message}"):
+        positive_weight(job, positives, negatives)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -37,9 +38,11 @@ def test_of_equal_losses_the_smallest_trust_and_what_is_not_finite_is_worst():
     )
 
 
-@pytest.mark.parametrize(("candidates", "count"), [([], 2), ([1.5], 2), ([0.5], 1)])
-def test_what_cannot_be_chosen_from(candidates, count):
-    with pytest.raises(KnowledgeError):
+@pytest.mark.parametrize(
+    ("candidates", "count", "received"), [([], 2, "[]"), ([1.5], 2, "[1.5]"), ([0.5], 1, "1 fold")]
+)
+def test_what_cannot_be_chosen_from(candidates, count, received):
+    with pytest.raises(KnowledgeError, match=rf"received: {re.escape(received)}(\n|$)"):
         choose_trust(candidates, count, lambda trust, fold: 0.0)
 
 

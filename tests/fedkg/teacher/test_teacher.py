@@ -270,10 +270,11 @@ def test_bounds_on_one_combination_are_one_group_whatever_their_numbers() -> Non
 
 
 def test_a_bank_of_several_rules_is_rejected() -> None:
-    """Rules of equal form share a bank; a teacher would satisfy the first one alone."""
+    """Bound rows of equal form share a bank; a teacher would satisfy the first one alone."""
     outputs = "output x in % span 0 .. 100\noutput y in % span 0 .. 100\n"
     rules = "rule a require always x <= 80 %\nrule b require always y <= 60 %\n"
     found = fedkg.compile(text=outputs + rules).banks[0]
     assert found.rows == 2
-    with pytest.raises(SetError, match="must have one row"):
+    with pytest.raises(SetError, match="must have one row") as caught:
         Teacher(found, 3, clip=True)
+    assert "of one rule or of several, share a bank" in caught.value.received

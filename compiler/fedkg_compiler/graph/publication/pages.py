@@ -206,7 +206,8 @@ def _document(catalog: Catalog, file: str) -> Document:
         raise FedkgError(
             f"the ontology file {file} of fedkg cannot be read",
             received=received,
-            help="install fedkg again",
+            help="restore the file in the clone of fedkg (`git checkout -- ontologies`), or "
+            "install fedkg again",
         )
     return document
 

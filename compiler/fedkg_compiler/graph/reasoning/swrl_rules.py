@@ -167,7 +167,8 @@ class _Reader:
             if variable in used and variable not in self.bound:
                 advice = "add an atom to the body that says what it stands for"
                 self.refuse(
-                    "a variable is in no class or property atom of the body",
+                    f"the variable {self.facts.nodes[node]} is in no class or property atom of the"
+                    " body",
                     advice,
                     (node, TYPE, NAMES["Variable"]),
                 )

@@ -297,7 +297,7 @@ def load(catalog: Catalog, path: Path, text: str) -> tuple[Diagnostic, ...]:
         (
             rule([(":A", ":x", "")], [(":B", ":z", "")]),
             6,
-            "a variable is in no class or property atom",
+            "the variable <http://x.org/o#z> is in no class or property atom",
         ),
         (rule([], [(":B", ":a", "")]), 7, "its body has no class or property atom"),
         (rule([(":A", ":x", "")], []), 7, "its head is empty"),

@@ -197,7 +197,12 @@ def test_a_custom_table(tmp_path: Path) -> None:
         (
             ("path: plant.csv", "path: plant.csv, gaps: 1"),
             JobError,
-            "has a gap of more than 1 step",
+            "has a gap of more than 1 step\n  expected: gaps of at most 1 step (`data.gaps`)\n",
+        ),
+        (
+            ("path: plant.csv", "path: plant.csv, gaps: 0"),
+            JobError,
+            "has no number\n  expected: a number in every row (`data.gaps` is 0)\n",
         ),
         (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
         (("lags: choose", "lags: {turbin: 2}"), JobError, "learning.lags: unknown client turbin\n"),

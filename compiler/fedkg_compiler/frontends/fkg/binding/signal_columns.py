@@ -610,7 +610,8 @@ def _entity_place(
             span,
             f'"{cell.text}" is a {"text" if cell.number is None else "number"}, but'
             f" `{signal.name}` is indexed by entities of the graph",
-            f"write value(?x) in place of {signal.name}(?x) if it names a column of the table",
+            f"write value(...) in place of {signal.name}(...), with the same variable, if it names"
+            " a column of the table",
         )
         return NOWHERE
     facts = () if signal.property is None else columns_of(sources, signal.property, cell.iri)
