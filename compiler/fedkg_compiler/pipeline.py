@@ -35,15 +35,15 @@ from fedkg_compiler.frontends.fkg.binding.declarations import (
     gather_uses,
     in_scope,
 )
+from fedkg_compiler.frontends.fkg.binding.entity_owners import (
+    check_client,
+    without_private_checksums,
+)
 from fedkg_compiler.frontends.fkg.binding.library import (
     LibraryFile,
     audible,
     library_files,
     settle_library,
-)
-from fedkg_compiler.frontends.fkg.binding.private_pack_contents import (
-    check_client,
-    without_private_checksums,
 )
 from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule

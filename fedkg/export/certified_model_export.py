@@ -17,15 +17,6 @@ from fedkg.constraints.binding.layout import InputLayout, OutputLayout
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import LayoutError, UsageError
-from fedkg.export.certificate import (
-    INPUTS,
-    SEED,
-    TOLERANCE,
-    certify_knowledge,
-    certify_rules,
-    random_inputs,
-    run_batches,
-)
 from fedkg.export.onnx_and_torch_export import (
     MODEL_FILES,
     Array,
@@ -34,6 +25,15 @@ from fedkg.export.onnx_and_torch_export import (
     RawModel,
     load_graph,
     model_bytes,
+)
+from fedkg.export.random_input_verification import (
+    INPUTS,
+    SEED,
+    TOLERANCE,
+    certify_knowledge,
+    certify_rules,
+    random_inputs,
+    run_batches,
 )
 from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge

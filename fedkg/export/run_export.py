@@ -8,7 +8,6 @@ from typing import Any
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, UsageError
-from fedkg.export.certificate import certify_forecasts, certify_ranges, certify_rules
 from fedkg.export.certified_model_export import Certified, require_enforceable, write_model
 from fedkg.export.exportable_run_model import (
     RunKnowledge,
@@ -18,6 +17,7 @@ from fedkg.export.exportable_run_model import (
     one_hot_places,
 )
 from fedkg.export.onnx_and_torch_export import Array, Format
+from fedkg.export.random_input_verification import certify_forecasts, certify_ranges, certify_rules
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.experiment import Experiment

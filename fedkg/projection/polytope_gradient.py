@@ -43,7 +43,7 @@ def nearest_points(
         upper: upper ends of the rows, [B, m], or [1, m] for all points; inf for no bound.
         start: multipliers [B, m] of nearby points.
         inward: share by which the ends move inwards, of the magnitude of the row's terms
-            (`polytope_nearest.tighten_ends`).
+            (`polytope_solver_choice.tighten_ends`).
         soft: minimise the sum of squared violations, with rows of length 1, if the polytope is
             empty. No polytope then counts as empty.
         unit: the normalised rows of the matrix, if available.

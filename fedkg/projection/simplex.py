@@ -14,7 +14,7 @@ from typing_extensions import override
 from fedkg.errors import SetError
 from fedkg.projection.declared_field_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet, numbers
-from fedkg.projection.thresholds import above_threshold
+from fedkg.projection.simplex_threshold import above_threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)

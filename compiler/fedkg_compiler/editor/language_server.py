@@ -96,7 +96,7 @@ FullCheck = Callable[[Request], Awaitable[Result | None]]
 """Runs `check_fully`; None if it failed."""
 
 Restriction = Callable[[RuleDocument], tuple[RuleDocument, tuple[Diagnostic, ...]]]
-"""What can be checked of a document, and notes about the rest; see `partial_check`."""
+"""What can be checked of a document, and notes about the rest; see `omitted_statements`."""
 
 
 class RuleLanguageServer(LanguageServer):

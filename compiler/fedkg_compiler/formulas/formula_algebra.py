@@ -12,7 +12,7 @@ evaluated stays as it is. The shape of the term answers most questions at once; 
 
 `interval` computes between which values a term can lie over declared spans. Each term defines its
 own interval (`TermPart.interval`). This goes from slots to terms. The other way, from what
-comparisons ask to single columns, is `analysis.bounds`.
+comparisons ask to single columns, is `analysis.single_column_bounds`.
 
 Letters: R rows, s slots.
 """

@@ -38,7 +38,7 @@ _EXPORTS = {
     "graph": ("Graph",),
     "load": ("load_graph",),
     "user_ontology_catalog": ("add_entry", "remove_entry"),
-    "graph_terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
+    "rdf_terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 

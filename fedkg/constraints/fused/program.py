@@ -22,7 +22,7 @@ class Op(IntEnum):
 
     Results that are not finite become NaN, unless stated.
 
-    Those of formulas work on numbers that encode the unknown (`engine.unknown`).
+    Those of formulas work on numbers that encode the unknown (`engine.unknown_value_encoding`).
     """
 
     ADD = 0  # x + y

@@ -26,7 +26,7 @@ from fedkg.constraints.binding.rule_input_values import (
     same_units,
 )
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.specialised.fixed_input_banks import SpecialBanks
+from fedkg.constraints.specialised.folded_bank_counts import SpecialBanks
 from fedkg.errors import LayoutError
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """What compiled loops find where, in the int64 arrays by which Python tells them of a bank and of a
 batch; and the constants.
 
-Addresses are stored there as numbers, see `bank_program` and `batch`. Letters: R rows of a bank, O
-operations, Q numbers of a row, S slots, W windows, k conditions of a row; B places of a batch, T
-steps of a trace, D conditions.
+Addresses are stored there as numbers, see `bank_loop_arguments` and `batch_loop_arguments`.
+Letters: R rows of a bank, O operations, Q numbers of a row, S slots, W windows, k conditions of a
+row; B places of a batch, T steps of a trace, D conditions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INPUTS, OUTPUTS, PLACES, MET, STARTS, SAMPLES, LENGTHS, CLIP = range(8)
 ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(
     12
 )
-"""Positions of the constants (`bank_program.constants`)."""
+"""Positions of the constants (`bank_loop_arguments.constants`)."""
 
 ADD, SUB, MUL, DIV, LEAST, MOST = (
     int(op) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.LEAST, Op.MOST)

@@ -54,8 +54,8 @@ def _read(
     """The points at these positions: their numbers x [n, S], the rows' values [m, S] and ends, and
     the largest number of each [S].
 
-    The ends move inwards as in `polytope_nearest.tighten_ends`; the largest number of a point that
-    is not finite is NaN.
+    The ends move inwards as in `polytope_solver_choice.tighten_ends`; the largest number of a point
+    that is not finite is NaN.
     """
     less = shared.less
     read(point, places, x)
@@ -359,7 +359,7 @@ def nearest_points_batched(
         lower: lower ends of the original rows, [B, m], or [1, m] for all points.
         upper: upper ends of the original rows, [B, m], or [1, m] for all points.
         start: initial multipliers [B, m], or zeros.
-        inward: share by which the ends move inwards (`polytope_nearest.tighten_ends`).
+        inward: share by which the ends move inwards (`polytope_solver_choice.tighten_ends`).
         share: tolerated violation of rows, as a share of a point's largest number.
         far: see `_round`.
         exact: solve to the last digits, not only within the tolerated violation.

@@ -1,4 +1,4 @@
-"""Programs on words of bits, run for many clients by the kernels of `bit_words`.
+"""Programs on words of bits, run for many clients by the kernels of `bit_program_kernels`.
 
 Letters: C cores, N' of them numbers that clients predict, K clients, P samples: B windows of T
 steps; S places of samples in the order of the bits, L words of 64 of them; V runs of the model, H

@@ -1,6 +1,6 @@
 """Kernels that run programs on words of bits; importing them does not import torch.
 
-Letters: as in `bit_kernels`.
+Letters: as in `bit_program_execution`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def lay_out_words(
     first: int,
     last: int,
 ) -> None:
-    """As `bit_kernels.lay_out`, of clients first .. last - 1."""
+    """As `bit_program_execution.lay_out`, of clients first .. last - 1."""
     outputs, windows = answers.shape[3], answers.shape[2] // steps
     groups = values.shape[2] // (steps * WORD)
     nothing = values.dtype.type(0)

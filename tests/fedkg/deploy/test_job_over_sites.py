@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from fedkg.jobs.experiment.site_summary import SiteSummary
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
 
@@ -41,6 +40,7 @@ from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.exclusion_reasons import OTHER_VERSION, explain_exclusion
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
+from fedkg.jobs.experiment.site_sample_statistics import SiteSummary
 from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
 from fedkg.jobs.sweep.run_status import read_status
 from fedkg.pack import pack_bytes

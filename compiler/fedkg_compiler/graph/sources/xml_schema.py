@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.sources.result import Read
-from fedkg_compiler.graph.sources.xml_schema_names import index, space_of
+from fedkg_compiler.graph.sources.xml_schema_components import index, space_of
 from fedkg_compiler.graph.sources.xsd_files import Gathered, Schema, gather, gather_folder
 from fedkg_compiler.graph.sources.xsd_terms import Terms
 from fedkg_compiler.graph.sources.xsd_undefined_names import missing

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyoxigraph as ox
 
-from fedkg_compiler.graph.sources.xml_schema_names import (
+from fedkg_compiler.graph.sources.xml_schema_components import (
     Key,
     Names,
     iri_of_property,

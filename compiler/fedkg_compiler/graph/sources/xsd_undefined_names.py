@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.diagnostic_spans import point, report
-from fedkg_compiler.graph.sources.xml_schema_names import Key, Names
+from fedkg_compiler.graph.sources.xml_schema_components import Key, Names
 from fedkg_compiler.graph.sources.xsd_files import XSD_NAMESPACE, Element, Schema
 
 _WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration

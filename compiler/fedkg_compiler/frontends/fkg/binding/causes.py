@@ -10,7 +10,7 @@ from pathlib import Path
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
 from fedkg_compiler.frontends.fkg.binding.declarations import seconds
-from fedkg_compiler.frontends.fkg.binding.private_pack_contents import client_of
+from fedkg_compiler.frontends.fkg.binding.entity_owners import client_of
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.frontends.fkg.binding.scope import Environment, Sources
 from fedkg_compiler.frontends.fkg.syntax.tree import Cause, Word

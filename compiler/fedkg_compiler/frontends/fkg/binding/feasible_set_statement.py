@@ -17,7 +17,7 @@ from fedkg.pack.feasible_sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.frontends.fkg.binding.declarations import scope_of
-from fedkg_compiler.frontends.fkg.binding.private_pack_contents import client_of
+from fedkg_compiler.frontends.fkg.binding.entity_owners import client_of
 from fedkg_compiler.frontends.fkg.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.frontends.fkg.binding.rule import bind, condition
 from fedkg_compiler.frontends.fkg.binding.scope import (

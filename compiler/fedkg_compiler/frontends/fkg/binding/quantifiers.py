@@ -12,7 +12,7 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.frontends.fkg.binding.private_pack_contents import owned
+from fedkg_compiler.frontends.fkg.binding.entity_owners import owned
 from fedkg_compiler.frontends.fkg.binding.scope import Cell, Environment, Sources, unknown
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,

@@ -480,7 +480,7 @@ class Sources:
         texts: the texts of the rule files, by file name.
         members: the solutions of the patterns after `over`.
         clients: the names of the clients that each entity belongs to, by IRI; filled by
-            `fedkg_compiler.frontends.fkg.binding.private_pack_contents`.
+            `fedkg_compiler.frontends.fkg.binding.entity_owners`.
         firsts: for each bound rule, the row that its examples run on.
         headers: for each table header, the signal that reads it, the name of its column and the
             unit that the graph states; filled by `declared_place`.

@@ -50,7 +50,7 @@ def check_client(sources: Sources) -> None:
 def owned(environment: Environment, sources: Sources) -> Environment:
     """The solutions that belong in a private pack; all solutions if the pack is public.
 
-    The graph of a private pack has no entity of other clients (`graph.client_ownership`). A
+    The graph of a private pack has no entity of other clients (`graph.client_subgraph`). A
     solution stays when one of its entities is the client's, and one without any entity stays too;
     rules about common entities belong to no client.
     """
