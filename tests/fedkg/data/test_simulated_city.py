@@ -15,7 +15,7 @@ from fedkg.errors import JobError, MissingExtra, TableError
 
 needs_sumo = pytest.mark.skipif(
     importlib.util.find_spec("sumo") is None,
-    reason="the simulator (pip install 'fedkg[sumo]', 500 MB) is not installed",
+    reason="the simulator (pip install -e '.[sumo]', 500 MB) is not installed",
 )
 SMALL = "columns = 3\nrows = 2\nhours = 0.5\ninterval = 60\ntrips = 6000\n"
 
@@ -89,7 +89,7 @@ def test_without_the_simulator_its_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"(?s)simulating a city .*fedkg\[sumo\]"):
+    with pytest.raises(MissingExtra, match=r"(?s)simulating a city .* -e "\.\[sumo\]""):
         data_set("sumo", city(tmp_path))
 
 

@@ -104,7 +104,7 @@ def test_what_is_not_installed_is_asked_for(
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtra, match=r"fedkg\[run\]"):
+    with pytest.raises(MissingExtra, match=r'-e "\.\[run\]"'):
         read_table(path)
 
 
