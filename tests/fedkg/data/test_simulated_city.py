@@ -89,7 +89,7 @@ def test_without_the_simulator_its_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"(?s)simulating a city .* -e "\.\[sumo\]""):
+    with pytest.raises(MissingExtra, match=r'(?s)simulating a city .* -e "\.\[sumo\]"'):
         data_set("sumo", city(tmp_path))
 
 
