@@ -18,6 +18,9 @@ RESULT_FIELDS = frozenset(
 )
 """Fields of a result that the page shows."""
 
+NOT_PUBLISHED = frozenset(("–", "no claim"))
+"""What rows have in place of a published value if no paper answers their question."""
+
 INTRODUCTION = """# Claims of the papers
 
 fedkg implements the methods of five papers. `fedkg paper` lists their tables and figures, and
@@ -123,14 +126,15 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
     """The page as Markdown; studies without a result are `not run yet`. `Any`: JSON."""
     by_name = {(result["paper"], result["study"]): result for result in results}
     parts = [INTRODUCTION]
-    verdicts = Counter(
-        row["verdict"].partition(":")[0].partition(" because")[0]
-        for result in results
-        for row in result["rows"]
-        if row["verdict"]
-    )
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
-    parts.append(f"Verdicts: {counts}.\n" if counts else "No study has been run.\n")
+    rows = [row for result in results for row in result["rows"] if row["verdict"]]
+    for of, own in (("claims of the papers", False), ("questions of ours", True)):
+        verdicts = Counter(
+            row["verdict"].partition(":")[0].partition(" because")[0]
+            for row in rows
+            if (row["published"] in NOT_PUBLISHED) == own
+        )
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
+        parts.append(f"Verdicts on {of}: {counts or 'none yet'}.\n")
     for paper in PAPERS.values():
         parts.append(f"## {paper.name}: {paper.title}\n")
         for study in paper.studies:
