@@ -11,9 +11,9 @@ TLS and authentication; the peer is Flower's own FedAvg strategy without TLS, wi
 its SuperLink; both sides move an array and compute nothing. Of whole sites and servers: ours are
 the commands, with all that they start; the peer is NVFlare as `nvflare poc prepare` provisions it,
 with mutual TLS, in an environment of its own (`python -m venv ENV; ENV/bin/pip install nvflare`),
-whose interpreter `--nvflare` or `NVFLARE_PYTHON` names. **Overhead**: a training of five sites of
-unequal size (the shape of the milling example), with contract, checkpoint, checksums and tables in
-each round, beside the same training with none of these; processor time. **Endurance**: rounds of
+whose interpreter `--nvflare` or `NVFLARE_PYTHON` names. **Overhead**: the FedAvg training of the
+milling example (five sites, 30 rounds), with contract, checkpoint, checksums and tables in each
+round, beside the same training with none of these; processor time. **Endurance**: rounds of
 three site processes on sockets under a contract; memory and open files of the server's process.
 """
 
@@ -73,6 +73,8 @@ DOWN_S = 5.0
 
 OVERHEAD = 1.05
 """Most time that contract, checkpoint, checksums and tables may take, per time of a training."""
+
+MILLING = Path(__file__).resolve().parents[1] / "examples" / "milling" / "job.yaml"
 
 CONTRACT = RoundContract(deadline=PATIENCE_S, backoff=0.5, retries=100)
 
@@ -347,24 +349,24 @@ def measure_kills(python: str | None) -> list[Row]:
 def measure_overhead(turns: int) -> list[Row]:
     """Processor time of trainings with and without contract and run folder."""
     from fedkg.deploy.remote_sites import RemoteSites
-    from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
+    from fedkg.federated import train
     from fedkg.federated.executors.protocol import Work
     from fedkg.federated.problem import pool
     from fedkg.jobs.checkpoint import save_state
+    from fedkg.jobs.experiment.experiment import create_experiment
     from fedkg.jobs.folder import RunFolder
-    from fedkg.models import MLP
+    from fedkg.jobs.rule_pack import load_rules
+    from fedkg.jobs.schema.job_reader import read_job
+    from fedkg.jobs.trial_expansion import expand_trials
 
-    sizes, names = (2900, 1700, 1100, 600, 200), ("a", "b", "c", "d", "e")
-    draw = torch.Generator().manual_seed(0)
-    x = tuple(torch.randn(count, 6, generator=draw) for count in sizes)
-    y = tuple((one[:, 0] > 0).float() for one in x)
-    full = Problem(
-        model=MLP(inputs=6, hidden=(32, 32)),
-        loss=BinaryCrossEntropy(),
-        clients=Clients(names=names, x=x, y=y),
-    )
-    settings = Settings(rounds=5, local_epochs=5, batch=64, executor="sequential")
-    algorithm, server = fedavg(), replace(full, clients=full.clients.only(None))
+    job = read_job(MILLING)
+    config = expand_trials(job)[0]
+    experiment = create_experiment(job, load_rules(job)[0])
+    experiment.prepare([config])
+    trial = experiment.build_trial(config)
+    full, algorithm = trial.problem, trial.algorithm
+    settings = replace(trial.settings, executor="sequential")
+    names, server = full.clients.names, replace(full, clients=full.clients.only(None))
 
     def handlers(folder: Path) -> dict[str, Callable[[bytes], bytes]]:
         found = {}
@@ -405,7 +407,7 @@ def measure_overhead(turns: int) -> list[Row]:
                     times[name].append(time.process_time() - begun)
     ratios = [one / other for one, other in zip(times["durable"], times["plain"], strict=True)]
     print("  overhead", " ".join(f"{ratio:.4f}" for ratio in ratios), flush=True)
-    claim = "a training with contract, checkpoint, checksums and tables, per the training alone"
+    claim = "the milling job with contract, checkpoint, checksums, tables, per its training alone"
     return [limit(claim, ratios, OVERHEAD)]
 
 
