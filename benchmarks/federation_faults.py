@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -321,15 +322,16 @@ def measure_command_kills(python: str | None) -> list[Row]:
             continue
         peer = measure_nvflare_kill(part, python)
         print(f"  NVFlare: a {part}: {peer}", flush=True)
+        name = " ".join(["NVFlare", *([str(peer["version"])] if "version" in peer else [])])
         if "seconds" in peer:
-            rows.append(compare(claim, [seconds], [float(str(peer["seconds"]))], "NVFlare"))
+            rows.append(compare(claim, [seconds], [float(str(peer["seconds"]))], name))
         else:
-            rows.append(without_peer(claim, str(peer["failure"]), "NVFlare", ours=[seconds]))
+            rows.append(without_peer(claim, str(peer["failure"]), name, ours=[seconds]))
     return rows
 
 
 def measure_kills(python: str | None) -> list[Row]:
-    rows = []
+    rows, name = [], f"FedAvg of Flower {version('flwr')}"
     for word, what in (("supernode", "a SuperNode"), ("superlink", "the SuperLink")):
         claim = f"{what} is killed in a round of three sites: until the round is complete, s"
         seconds, lost = measure_our_kill(word)
@@ -337,9 +339,9 @@ def measure_kills(python: str | None) -> list[Row]:
         stock = measure_stock_kill(word)
         print(f"  stock: {what}: {stock}", flush=True)
         if isinstance(stock, str):
-            rows.append(without_peer(claim, stock, "Flower's FedAvg", ours=[seconds]))
+            rows.append(without_peer(claim, stock, name, ours=[seconds]))
         else:
-            rows.append(compare(claim, [seconds], [stock], "Flower's FedAvg"))
+            rows.append(compare(claim, [seconds], [stock], name))
     return [*rows, *measure_command_kills(python)]
 
 

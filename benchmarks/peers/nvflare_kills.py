@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 SITES = ("site-1", "site-2", "site-3")
@@ -255,4 +256,5 @@ if __name__ == "__main__":
     part, patience, folder = sys.argv[1:]
     # NVFlare reads and writes its settings in the home folder
     os.environ["HOME"] = folder
-    print(json.dumps(measure(part, float(patience), Path(folder))))
+    found = measure(part, float(patience), Path(folder))
+    print(json.dumps({**found, "version": version("nvflare")}))
