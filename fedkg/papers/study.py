@@ -58,6 +58,8 @@ DATA_PATHS = {
     "traffic": ("volume_hourly_*.csv*",),
     "fhwa": ("*.VOL", "*.vol"),
     "skab": ("anomaly-free/*.csv*",),
+    "hai": ("train[0-9]*.csv*", "hai-train*.csv*"),
+    "swat": ("*Normal*.csv*",),
     "sumo": ("city.toml", "segments*.csv*"),
 }
 """A file by which the folder of each data set is recognised."""

@@ -229,7 +229,7 @@ def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Pa
     run_study(paper, paper.study("table 6"), place)
     assert fedkg("paper", "--page", "claims.md").code == 0
     page = (tmp_path / "claims.md").read_text()
-    assert "cannot be reproduced because its files are sent on request only" in page
+    assert "because its sensor files are not there: they are sent on request only" in page
     assert "Not run yet. `fedkg paper scfa --study table-3`" in page
     assert page == render_page(json.loads((tmp_path / "claims.json").read_text()))
     (tmp_path / "paper-granger" / "reduced" / "results" / "table-6.json").unlink()
@@ -260,6 +260,57 @@ def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
     assert find_data(tmp_path, "sumo") == table
     (tmp_path / "sumo" / "city.toml").touch()
     assert find_data(tmp_path, "sumo") == tmp_path / "sumo"
+
+
+def write_hai(folder: Path) -> None:
+    """Files in HAI's layout: a slow process P1 drives the others; a tag of P4 never changes."""
+    folder.mkdir()
+    for number, name in enumerate(("train1", "train2", "train3", "test1")):
+        dice = np.random.default_rng(number)
+        values = np.zeros((400, 8))
+        for step in range(1, 400):
+            driven = np.tile(values[step - 1, :2], 3)
+            values[step, :2] = 0.98 * values[step - 1, :2] + dice.normal(0, 1, 2)
+            values[step, 2:] = 0.5 * values[step - 1, 2:] + 0.25 * driven + dice.normal(0, 0.5, 6)
+        tags = [f"P{process}_{tag}" for process in range(1, 5) for tag in ("FT01", "LIT01")]
+        lines = ["timestamp," + ",".join(tags) + ",P4_ON,Attack"]
+        for step, row in enumerate(values):
+            time = f"2021-07-{10 + number} 00:{step // 60:02}:{step % 60:02}"
+            attack = int(name == "test1" and step > 300)
+            lines.append(f"{time},{','.join(map(str, row.round(4)))},1,{attack}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.slow
+def test_hai_is_read_from_the_data_folder(fedkg: Command, tmp_path: Path) -> None:
+    write_hai(tmp_path / "hai")
+    options = ("granger", "--table", "7", "--data", str(tmp_path), "--json")
+    done = fedkg("paper", *options)
+    assert done.code == 0, done.err
+    [result] = json.loads(done.out[done.out.index("{\n") :])["results"]
+    error, saved, *swat = result["rows"]
+    assert "4 clients, 9 sensors, 8 after the correlation filter" in result["settings"][0]
+    assert saved["ours"] == [8.0 * (8 - 2 * 2 * 4)] * 3, "three files without attacks"
+    assert saved["verdict"] == "not: the opposite"
+    assert all("its sensor files are not there" in row["verdict"] for row in swat)
+    # Two tags of a client without noise are its states. Its own dynamics, fitted first, explain
+    # them, so that the learned causes are 0.
+    table = np.loadtxt(
+        tmp_path / "hai" / "train1.csv", delimiter=",", skiprows=1, usecols=range(1, 9)
+    )
+    parts = np.split(table - table.mean(0), 4, axis=1)
+    white = [part @ np.linalg.inv(np.linalg.cholesky(np.cov(part.T)).T) for part in parts]
+    pooled = var(np.concatenate(white, axis=1))
+    for place, part in enumerate(white):
+        block = slice(2 * place, 2 * place + 2)
+        pooled[block, block] -= var(part)
+    assert error["ours"][0] == pytest.approx(np.linalg.norm(pooled), rel=0.02)
+    assert error["verdict"] == "not: the opposite"
+
+
+def var(states: Any) -> Any:
+    """The matrix of a vector autoregression with one lag."""
+    return np.linalg.lstsq(states[:-1], states[1:], rcond=None)[0].T
 
 
 def test_saved_rounds() -> None:
