@@ -369,9 +369,7 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     replace_file(stamp, wanted["version"].encode())
     begun = time.monotonic()
     rows = [
-        asdict(row)
-        | {"verdict": verdict(row) if bench.size != "smoke" else "smoke run: no verdict"}
-        | _summary(row.ours)
+        describe_row(row) | ({"verdict": "smoke run: no verdict"} if bench.size == "smoke" else {})
         for row in study.run(bench)
     ]
     result = {
@@ -386,6 +384,11 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, json.dumps(_finite(result), indent=1, ensure_ascii=False).encode())
     return dict(_finite(result))
+
+
+def describe_row(row: Row) -> dict[str, Any]:
+    """A row of a result: its fields, its verdict, and the mean of our values. `Any`: JSON."""
+    return asdict(row) | {"verdict": verdict(row)} | _summary(row.ours)
 
 
 def version_of(paper: str, study: Study) -> str:

@@ -21,6 +21,7 @@ from fedkg.papers.scfa import first_at_90, lost_above, r2_row, saved
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
 
 Command = Callable[..., Any]
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 ASKED = {
     "scfa": {f"table {n}" for n in range(1, 8)} | {f"figure {n}" for n in (2, 3, 4)} | {"ablation"},
@@ -240,6 +241,48 @@ def test_the_page_shows_results_and_what_is_missing(fedkg: Command, tmp_path: Pa
         assert (done.code, "claims.json does not contain results" in done.err) == (2, True)
     done = fedkg("paper", "--page", "none/claims.md")
     assert (done.code, "the folder none for claims.md does not exist" in done.err) == (2, True)
+
+
+def further_table(page: str, paper: str) -> dict[str, list[str]]:
+    """The cells of the further claims of a paper by their label; empty without the section."""
+    part = page.partition(f"### {paper}, further claims\n")[2].partition("\n## ")[0]
+    lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def test_further_claims_follow_from_the_results_of_the_studies() -> None:
+    results = json.loads((DOCS / "reference/papers.json").read_text(encoding="utf-8"))
+    page = render_page(results)
+    for paper in set(PAPERS) - {"together"}:
+        assert further_table(page, paper), paper
+    label = "divergence: SCFA is below FedAvg, as a share"
+    rows = {
+        (result["paper"], result["study"], row["label"]): row
+        for result in results
+        for row in result["rows"]
+    }
+    for scfa, fedavg, published, found in (
+        ([1.2, 1.19, 1.17], [2.0, 2.0, 2.0], "41.3 %", "reproduced"),
+        ([1.9, 1.91, 1.89], [2.0, 2.0, 2.0], "41.3 %", "partly: it holds with another size"),
+        ([2.0, 3.0, 1.0], [2.0, 2.0, 2.0], "41.3 %", "not: no difference beyond the seeds"),
+    ):
+        rows["scfa", "table 2", "SCFA, divergence"]["ours"] = scfa
+        rows["scfa", "table 2", "FedAvg, divergence"]["ours"] = fedavg
+        cells = further_table(render_page(results), "scfa")[label]
+        mean = np.mean([1 - a / b for a, b in zip(scfa, fedavg, strict=True)])
+        assert cells[0] == published
+        assert float(cells[1].partition(" ")[0]) == pytest.approx(mean, abs=1e-3)
+        assert cells[2] == found
+    assert further_table(page, "scfa")["released data set"][2].startswith("cannot be reproduced")
+    counted = page.partition("Verdicts on claims of the papers: ")[2].partition(" cannot")[0]
+    table = [line for line in page.splitlines() if "| cannot be reproduced because" in line]
+    own = [line for line in table if " | – | – | " in line]
+    assert int(counted) == len(table) - len(own), "the counts include the further claims"
+    partial = [one for one in results if (one["paper"], one["study"]) != ("scfa", "table 5")]
+    assert not further_table(render_page(partial), "scfa")
+    assert further_table(render_page(partial), "granger")
+    rows["scfa", "table 3", "alpha 1: D"]["label"] = "a label of an older version"
+    assert not further_table(render_page(results), "scfa")
 
 
 def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
