@@ -285,6 +285,27 @@ def test_further_claims_follow_from_the_results_of_the_studies() -> None:
     assert not further_table(render_page(results), "scfa")
 
 
+def test_the_page_shows_the_families_of_rules_beside_the_published_ablation() -> None:
+    results = json.loads((DOCS / "reference/papers.json").read_text(encoding="utf-8"))
+    found = further_table(render_page(results), "scfa")
+    rows = {
+        (result["study"], row["label"]): row["mean"]
+        for result in results
+        if result["paper"] == "scfa"
+        for row in result["rows"]
+    }
+    whole = rows["saving", "milling, honest sites: until 90 % of its own F1"]
+    for family, published in (("temporal", "9.8%"), ("causal", "12.2%")):
+        cells = found[f"all rules save more rounds than {family} rules alone, as a share"]
+        gain = whole - rows["ablation", f"{family} rules alone: rounds saved"]
+        assert cells[0] == published
+        assert float(cells[1].partition(" ")[0]) == pytest.approx(gain, abs=1e-3)
+    slopes = [cells for label, cells in found.items() if label.startswith("loss of F1 per")]
+    assert [cells[:2] for cells in slopes] == [
+        [one, "–"] for one in ("0.62", "0.48", "0.31", "0.21")
+    ]
+
+
 def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
     for folder, name in (
         ("ai4i2020", "ai4i2020.csv.gz"),
