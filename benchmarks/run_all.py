@@ -37,6 +37,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fedkg.errors import describe_install
+
 HERE = Path(__file__).resolve().parent
 QUICK: dict[str, str] = {
     "event_log_cost": "",
@@ -216,7 +218,7 @@ def explain_failure(code: int, last: str) -> str:
     """Why a benchmark has no rows, from its exit code and its last line."""
     lacking = MISSING.search(last)
     if lacking and not lacking[1].startswith("fedkg"):
-        return f"not run: needs {lacking[1]} (pip install 'fedkg[bench]')"
+        return f"not run: needs {lacking[1]} ({describe_install('bench')})"
     return f"failed: exit code {code}: {last}"
 
 

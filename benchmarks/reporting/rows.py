@@ -9,6 +9,8 @@ import os
 import statistics
 from collections.abc import Sequence
 
+from fedkg.errors import describe_install
+
 Row = dict[str, object]
 
 # Benchmarks measure what a long run does: compiled loops from the first call. Those that measure
@@ -103,4 +105,4 @@ def without_peer(
 
 def missing(package: str) -> str:
     """The reason of a row that lacks its peer."""
-    return f"not run: needs {package} (pip install 'fedkg[bench]')"
+    return f"not run: needs {package} ({describe_install('bench')})"

@@ -52,7 +52,9 @@ def predict(
     Headers, units and formats come from the sites file; default: that of the run. Hard rules
     correct the predictions as in the run, and each rule is counted as `fedkg eval` counts it with
     the predictions as the output's column. A new site gets the model of all sites; if each site has
-    its own, --model names one. The run's own tables must be unchanged.
+    its own, --model names one. If sites have their own knowledge, a new site states its knowledge
+    in `settings` of the sites file, and has the trust of the job. The run's own tables must be
+    unchanged.
 
     \b
     Examples:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from torch import Tensor
 
 from fedkg._internal.threads import library_threads
@@ -26,19 +27,23 @@ from fedkg.federated.model.constrained_outputs import Projected
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
-from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.code_trust import require_trust
+from fedkg.jobs.experiment.experiment import Experiment, target_of
+from fedkg.jobs.experiment.knowledge_feature_columns import with_pixel_names
 from fedkg.jobs.experiment.labelled_table_samples import TablePart, table_samples
 from fedkg.jobs.experiment.model_inputs import ModelInputs
 from fedkg.jobs.experiment.rules_on_samples import SampleRules, tally_forecasts
 from fedkg.jobs.experiment.sample_preparation import SamplePart, Samples, cut_windows, join_samples
+from fedkg.jobs.experiment.site_knowledge import SiteKnowledge, load_site_knowledge
 from fedkg.jobs.experiment.site_sample_statistics import TEST
 from fedkg.jobs.experiment.task_metrics import PREDICTION_BATCH
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import TRIALS, RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
-from fedkg.jobs.schema.data_section import TABLE_SET, Site
+from fedkg.jobs.schema.data_section import TABLE_SET, Knowledge, Site, resolve_knowledge_files
 from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import format_field_errors
 from fedkg.jobs.source_tables import read_site_frame
 from fedkg.jobs.sweep.stored_plan import is_sweep, sweep_error
 from fedkg.jobs.trial_expansion import TrialConfig, trial_to_use
@@ -136,16 +141,19 @@ def predict_sites(
     entry = trial or trial_to_use(configs).id
     _require_trial(run, entry)
     config = next(one for one in configs if one.id == entry)
-    _require_tables(config.job, experiment)
+    _require_tables(config.job)
     described, names = _choose_sites(job, sites, site)
     state = load_state(run, config.id)
     if state is None:
         raise _unfinished(run, config.id)
+    known = {
+        name: _load_knowledge(experiment, config, described, name, trust_code) for name in names
+    }
     with library_threads(config.job.training.threads or 1):
         built = experiment.build_trial(config)
         rules = built.rules
         found = tuple(
-            _predict_site(experiment, config, built, state, described, name, model)
+            _predict_site(experiment, config, built, state, described, name, model, known[name])
             for name in names
         )
     enforced = rules.hard.enforced if rules.hard is not None else ()
@@ -187,19 +195,17 @@ def _unfinished(run: RunFolder, trial: str) -> JobError:
     )
 
 
-def _require_tables(job: Job, experiment: Experiment) -> None:
+def _require_tables(job: Job) -> None:
     """Raise JobError if the inputs of the models are more than the columns of a table."""
     reason = ""
     if job.data.set not in (None, TABLE_SET):
         reason = f"it was trained on the data set {job.data.set}"
     elif job.augment.by != "none":
         reason = "its models read augmented states (`augment`)"
-    elif experiment.site_knowledge:
-        reason = "its models read knowledge of single sites (`sites.NAME.knowledge`)"
     if reason:
         raise JobError(
             f"the models of this run cannot be applied to tables: {reason}",
-            expected="a run on tables, without `augment` and without knowledge of single sites",
+            expected="a run on tables, without `augment`",
         )
 
 
@@ -214,6 +220,47 @@ def _choose_sites(job: Job, sites: str | Path | None, site: str) -> tuple[SitesF
     if site:
         find_site(described, site)
     return described, [site] if site else list(described.sites)
+
+
+def _load_knowledge(
+    experiment: Experiment, config: TrialConfig, described: SitesFile, name: str, trust_code: bool
+) -> SiteKnowledge | None:
+    """The knowledge that the sites file states for a site, otherwise the run's; None if no site of
+    the run has any.
+
+    Raises:
+        JobError: the knowledge is missing, is wrong, or needs rows for training.
+        UsageError: it imports untrusted code.
+    """
+    run = experiment.site_knowledge
+    sites = experiment.site_splits[config.split_key].split.sites
+    if not run:
+        return None
+    settings, file = described.sites[name].settings, Path(described.path)
+    place = f"sites.{name}.settings.knowledge of {file}"
+    target = target_of(experiment.samples, experiment.pack, experiment.output)
+    if settings.knowledge is None:
+        everywhere = all(one in run and run[one].has_sources for one in sites)
+        if name not in sites and everywhere and config.job.model.inject is not None:
+            raise JobError(
+                f"{place} is missing: the models of this run read the knowledge of each site",
+                expected="the knowledge of this site, such as `settings: {knowledge: own.fkg}`",
+                help="add it to the sites file",
+            )
+        return run.get(name) or SiteKnowledge(site=name, trust=None, target=target)
+    try:
+        section = Knowledge.model_validate(resolve_knowledge_files(settings.knowledge, file.parent))
+    except ValidationError as error:
+        raise JobError(f"{place}: {format_field_errors(error.errors())}") from error
+    if section.train is not None and name not in sites:
+        raise JobError(
+            f"{place}: a new site has no training rows for `train`",
+            expected="rules, table, lookup or model",
+            help="remove `train`",
+        )
+    job = experiment.job.model_copy(update={"sites": {name: Site(knowledge=section)}})
+    require_trust([job], trust_code)
+    return load_site_knowledge(job, with_pixel_names(experiment.samples.source), target)[name]
 
 
 def _choose_model(trial: Trial, state: ServerState, site: str, lender: str) -> tuple[Params, str]:
@@ -244,6 +291,7 @@ def _predict_site(
     described: SitesFile,
     name: str,
     lender: str,
+    known: SiteKnowledge | None,
 ) -> SitePredictions:
     params, owner = _choose_model(trial, state, name, lender)
     table = read_site(described, name, trial.pack.manifest.contract).table
@@ -256,7 +304,7 @@ def _predict_site(
             received=error.received,
             help=error.help,
         ) from error
-    rules, inputs = experiment.apply_to(config, samples, name)
+    rules, inputs = experiment.apply_to(config, samples, name, known)
     index = np.arange(samples.source.samples)
     answers = rules.answers(trial.problem.model, params, inputs, index)
     plain = _plain_answers(trial.problem.model, params, inputs, index)

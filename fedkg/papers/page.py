@@ -11,7 +11,8 @@ from typing import Any
 from fedkg._internal.atomic_file import replace_file
 from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
-from fedkg.papers.study import RESULTS, format_ours, slug, version_of
+from fedkg.papers.further_claims import FURTHER, Figures
+from fedkg.papers.study import RESULTS, Paper, describe_row, format_ours, slug, version_of
 
 RESULT_FIELDS = frozenset(
     ("paper", "study", "size", "seeds", "settings", "seconds", "load", "data", "rows")
@@ -125,8 +126,14 @@ def write_results(results: Sequence[dict[str, Any]], page: Path) -> None:
 def render_page(results: Sequence[dict[str, Any]]) -> str:
     """The page as Markdown; studies without a result are `not run yet`. `Any`: JSON."""
     by_name = {(result["paper"], result["study"]): result for result in results}
+    further = {paper.name: further_rows(paper, results) for paper in PAPERS.values()}
     parts = [INTRODUCTION]
-    rows = [row for result in results for row in result["rows"] if row["verdict"]]
+    rows = [
+        row
+        for several in (*(result["rows"] for result in results), *further.values())
+        for row in several
+        if row["verdict"]
+    ]
     for of, own in (("claims of the papers", False), ("questions of ours", True)):
         verdicts = Counter(
             row["verdict"].partition(":")[0].partition(" because")[0]
@@ -155,13 +162,7 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                     "`" + one.replace("`", "'") + "`" for one in result["settings"]
                 )
                 parts.append(f"Runs: {settings}.\n")
-            parts += ["| claim | published | ours | verdict | note |", "|---|---|---|---|---|"]
-            parts += [
-                f"| {_cell(row['label'])} | {_cell(row['published'])} | {format_ours(row)}"
-                f" | {_cell(row['verdict'])} | {_cell(row['note'])} |"
-                for row in result["rows"]
-            ]
-            parts.append("")
+            parts += _table(result["rows"])
             if (paper.name, study.name) == ("scfa", "saving"):
                 judged = [row["verdict"] for row in result["rows"] if row["verdict"]]
                 held = sum(one.startswith(("reproduced", "partly")) for one in judged)
@@ -170,7 +171,41 @@ def render_page(results: Sequence[dict[str, Any]]) -> str:
                     f" {'show' if held > 1 else 'shows'} a saving beyond the differences of the"
                     " seeds.\n"
                 )
+        if further[paper.name]:
+            parts.append(f"### {paper.name}, further claims\n")
+            parts.append(
+                "These claims have no study of their own. Their values follow from the results of"
+                " the studies that the notes name; the commands of these studies repeat them.\n"
+            )
+            parts += _table(further[paper.name])
     return "\n".join(parts)
+
+
+def further_rows(paper: Paper, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The further claims of a paper; empty without matching results of all its studies. `Any`:
+    JSON.
+    """
+    found = {result["study"]: result for result in results if result["paper"] == paper.name}
+    if paper.name not in FURTHER or any(study.name not in found for study in paper.studies):
+        return []
+    try:
+        return [describe_row(row) for row in FURTHER[paper.name](Figures(found))]
+    except (KeyError, ValueError):  # results of an older version, or with other numbers of seeds
+        return []
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of a table of rows, and an empty one. `Any`: JSON."""
+    return [
+        "| claim | published | ours | verdict | note |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {_cell(row['label'])} | {_cell(row['published'])} | {format_ours(row)}"
+            f" | {_cell(row['verdict'])} | {_cell(row['note'])} |"
+            for row in rows
+        ),
+        "",
+    ]
 
 
 def _cell(text: str) -> str:

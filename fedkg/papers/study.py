@@ -58,6 +58,8 @@ DATA_PATHS = {
     "traffic": ("volume_hourly_*.csv*",),
     "fhwa": ("*.VOL", "*.vol"),
     "skab": ("anomaly-free/*.csv*",),
+    "hai": ("train[0-9]*.csv*", "hai-train*.csv*"),
+    "swat": ("*Normal*.csv*",),
     "sumo": ("city.toml", "segments*.csv*"),
 }
 """A file by which the folder of each data set is recognised."""
@@ -367,9 +369,7 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     replace_file(stamp, wanted["version"].encode())
     begun = time.monotonic()
     rows = [
-        asdict(row)
-        | {"verdict": verdict(row) if bench.size != "smoke" else "smoke run: no verdict"}
-        | _summary(row.ours)
+        describe_row(row) | ({"verdict": "smoke run: no verdict"} if bench.size == "smoke" else {})
         for row in study.run(bench)
     ]
     result = {
@@ -384,6 +384,11 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, json.dumps(_finite(result), indent=1, ensure_ascii=False).encode())
     return dict(_finite(result))
+
+
+def describe_row(row: Row) -> dict[str, Any]:
+    """A row of a result: its fields, its verdict, and the mean of our values. `Any`: JSON."""
+    return asdict(row) | {"verdict": verdict(row)} | _summary(row.ours)
 
 
 def version_of(paper: str, study: Study) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fedkg.errors import describe_install
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
@@ -131,5 +133,5 @@ def test_the_linear_layer_names_the_failure_of_its_peer(tmp_path: Path) -> None:
 def test_the_linear_layer_names_the_package_that_its_peer_needs() -> None:
     rows = json.loads(run_linear_rules("").stdout.splitlines()[-1])
     assert [row["reason"] for row in rows[:4]] == [
-        "not run: needs pishield (pip install 'fedkg[bench]')"
+        f"not run: needs pishield ({describe_install('bench')})"
     ] * 4

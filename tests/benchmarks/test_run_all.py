@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from fedkg.errors import describe_install
+
 RUN_ALL = Path(__file__).resolve().parents[2] / "benchmarks" / "run_all.py"
 CLAIM = (
     '{"claim": "one | two", "ours": 2, "peer": 4, "peer_name": "loop", "ratio": 2.0, '
@@ -70,7 +72,8 @@ def test_failed_benchmarks_are_named_with_the_reason(
     assert "2 of 3 targets are met, 1 are not measured. 2 of 6 benchmarks ran to their end." in text
     assert "| one / two | 2 | 4 loop | 2.0 | 1 .. 3 | 1 | yes |  |" in text
     assert "| three | 2 | loop | not run: needs loop |  | 1 | not measured |  |" in text
-    assert "- `lacking`: not run: needs no_such_peer (pip install 'fedkg[bench]')" in text
+    # the wording of fedkg's own messages, because the package index does not have fedkg
+    assert f"- `lacking`: not run: needs no_such_peer ({describe_install('bench')})" in text
     assert "- `broken`: failed: exit code 1: ValueError: no gradient" in text
     assert "- `endless`: failed: stopped after 2 s" in text
     assert "- `silent`: failed: its last line has no rows" in text

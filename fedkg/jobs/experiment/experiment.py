@@ -411,7 +411,7 @@ class Experiment:
         return means[torch.from_numpy(owner)]  # -1, no site, is the last
 
     def apply_to(
-        self, config: TrialConfig, samples: Samples, site: str
+        self, config: TrialConfig, samples: Samples, site: str, known: SiteKnowledge | None = None
     ) -> tuple[SampleRules, ModelInputs]:
         """The rules over other samples of a site, and the model inputs of these samples.
 
@@ -419,6 +419,7 @@ class Experiment:
             config: of the trial.
             samples: prepared with the summary of this experiment's samples; all are for the test.
             site: name of their site.
+            known: the knowledge of this site, if models read the knowledge of single sites.
         """
         owner = np.zeros(samples.source.samples, dtype=np.int64)
         split = SiteSplit(
@@ -434,7 +435,19 @@ class Experiment:
             output=self.output,
             _graphs=self._graphs,
             site_splits={config.split_key: split},
+            site_knowledge={} if known is None else {site: known},
         )
+        form = other._column_form(config)
+        if known is not None and form is not None:
+            sites = self.site_splits[config.split_key].split.sites
+            place = sites.index(site) if site in sites else None
+            predictor = None if place is None else self._predictor(config, place, known)
+            source = with_pixel_names(samples.source)
+            columns = other._rule_columns(source, form)
+            columns = form.merge(site_columns(known, predictor, source, form), columns)
+            # a new site has no trust of its own: 0 stands for the trust of the job
+            trusts = np.full((len(columns), 1), 0 if place is None else place + 1)
+            other._known[other._known_key(config, form)] = np.concatenate([columns, trusts], axis=1)
         return other._rules(config), other._inputs(config)
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
@@ -739,21 +752,27 @@ class Experiment:
         form = self._column_form(config)
         if form is None:
             return None
-        key = f"{self._sample_key(config)}|{form.kinds}"
-        if self.site_knowledge:
-            key += config.split_key
+        key = self._known_key(config, form)
         if key not in self._known:
             source = with_pixel_names(self._read_samples(config).samples.source)
-            # Sites elsewhere may have knowledge where the rules have none.
-            needed = self.samples.complete and not self.site_knowledge
-            if needed or form.select(self.pack):
-                columns = knowledge_columns(self.pack, source, form)
-            else:
-                columns = form.blank(source.samples)
+            columns = self._rule_columns(source, form)
             if self.site_knowledge:
                 columns = self._with_site_columns(config, columns, source, form)
             self._known[key] = columns
         return self._known[key]
+
+    def _known_key(self, config: TrialConfig, form: ColumnForm) -> str:
+        """Equal for trials with the same knowledge columns."""
+        own = config.split_key if self.site_knowledge else ""
+        return f"{self._sample_key(config)}|{form.kinds}{own}"
+
+    def _rule_columns(self, source: DataSet, form: ColumnForm) -> NDArray[np.float64]:
+        """The columns of the rules' knowledge."""
+        # Sites elsewhere may have knowledge where the rules have none.
+        needed = self.samples.complete and not self.site_knowledge
+        if needed or form.select(self.pack):
+            return knowledge_columns(self.pack, source, form)
+        return form.blank(source.samples)
 
     def _with_site_columns(
         self, config: TrialConfig, columns: NDArray[np.float64], source: DataSet, form: ColumnForm

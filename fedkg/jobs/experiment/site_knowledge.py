@@ -119,6 +119,11 @@ class SiteKnowledge:
         """The field of the job, for messages."""
         return f"sites.{self.site}.knowledge"
 
+    @property
+    def has_sources(self) -> bool:
+        """Whether the site has knowledge, not only a trust of its own."""
+        return bool(self.packs or self.sources or self.train)
+
 
 def load_site_knowledge(job: Job, data: DataSet, target: Target) -> dict[str, SiteKnowledge]:
     """Load the knowledge of the sites of a job that have any, or a trust of their own.

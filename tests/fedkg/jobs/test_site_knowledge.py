@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from command import Done, call
 from onnx import TensorProto, helper, save_model
 from safetensors.torch import save_file
 
@@ -24,6 +25,7 @@ from fedkg.federated.model.knowledge_bounded_models import (
     informed,
 )
 from fedkg.jobs import run_job
+from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.experiment import Experiment, create_experiment
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
@@ -143,6 +145,64 @@ def test_each_site_uses_its_own_rules_and_trust(tmp_path: Path) -> None:
             expected = mixed(s, allowed, predicted, trust or 0.0)
             np.testing.assert_allclose(answer, expected, atol=1e-5)
             assert all(answer[k] == 0 for k in range(3) if k not in allowed)
+
+
+@pytest.mark.slow
+def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.fkg").write_text(OWN)
+    own = {"knowledge": str(tmp_path / "own.fkg")}
+    trained = {"knowledge": {"rules": str(tmp_path / "own.fkg"), "train": "logistic_regression"}}
+    fields = document(tmp_path, north={**own, "trust": 0.6}, south=own, west=trained)
+    fields |= {"model": {"hidden": [4], "inject": {"control": False, "trust": 0.05}}}
+    run_job(fields, out=tmp_path / "run", report=False)
+    _, trial = prepare(fields)
+    state = load_state(RunFolder(tmp_path / "run"), "fedavg-s0")
+    assert state is not None
+    rows = [(h, f) for h in (5.0, 40.0, 75.0, 95.0) for f in (1.0, 4.0, 6.0, 9.0)]
+    lines = "".join(f"{h},{f}\n" for h, f in rows)
+    (tmp_path / "new.csv").write_text(f"heat,flow\n{lines}")
+    stated = {
+        "north": {},
+        "west": {},
+        "new": {"knowledge": "own.fkg"},
+        "without": {},
+        "training": {"knowledge": {"train": "logistic_regression"}},
+        "wrong": {"knowledge": {"table": 3}},
+    }
+    described = {name: {"url": "new.csv", "settings": one} for name, one in stated.items()}
+    (tmp_path / "new.yaml").write_text(json.dumps({"sites": described}))
+
+    def predicted(site: str) -> Done:
+        options = ("--sites", tmp_path / "new.yaml", "--site", site, "--json")
+        return call(capsys, "predict", tmp_path / "run", *options)
+
+    inputs = trial.samples.scaled.inputs
+    values = np.array(rows)[:, [("heat", "flow").index(name) for name in inputs.names]]
+    x = torch.from_numpy((values - inputs.mean) / inputs.std).float()
+    params = {name: value[None] for name, value in state.params.items()}
+    model = trial.problem.model.model  # type: ignore[attr-defined]
+    width = trial.problem.clients.x[0].shape[1]
+    padded = torch.nn.functional.pad(x, (0, width - x.shape[1]))
+    plain = model.apply(params, padded)[0].softmax(1).double().numpy()
+    answers = {}
+    for site, trust in (("north", 0.6), ("new", 0.05)):
+        found = predicted(site)
+        assert found.code == 0, found.err
+        answers[site] = [line["grade"] for line in found.json["predictions"]]
+        for (heat, flow), s, answer in zip(rows, plain, answers[site], strict=True):
+            assert answer == CLASSES[int(mixed(s, *of_rules(heat, flow), trust).argmax())]
+    assert answers["north"] != answers["new"], "the trust matters"
+    assert predicted("west").code == 0, "the run's rows train its predictor"
+    for site, said in (
+        ("without", "`settings: {knowledge: own.fkg}`"),
+        ("training", "a new site has no training rows for `train`"),
+        ("wrong", "sites.wrong.settings.knowledge"),
+    ):
+        rejected = predicted(site)
+        assert rejected.code == 1
+        assert said in rejected.err
 
 
 def save_onnx(path: Path) -> None:
@@ -322,8 +382,6 @@ def test_figures_of_knowledge_and_the_masked_control(tmp_path: Path) -> None:
     assert trials == ["injectFalse-fedavg-s0", "injectTrue-fedavg-s0"]
     experiment, _ = prepare(fields)
     configs = {config.id: config for config in plan_trials(Job.model_validate(fields))}
-    from fedkg.jobs.checkpoint import load_state
-
     for name in trials:
         trial = experiment.build_trial(configs[name])
         state = load_state(RunFolder(run.folder), name)
