@@ -141,6 +141,34 @@ def test_bad_input(
     assert done.out == ""
 
 
+@pytest.mark.parametrize(
+    ("pattern", "focus_nodes"),
+    [
+        ("GRAPH ex:survey { $this ex:pressure ?value }", {"ex:p1"}),
+        ("GRAPH <file:///data.trig> { $this a ex:Pump }", {"ex:p1", "ex:p2"}),
+        ("FILTER NOT EXISTS { GRAPH ex:survey { $this ?p ?o } }", {"ex:p2"}),
+        ("GRAPH ?g { $this ex:pressure ?value } ?g ex:year 2025", {"ex:p1"}),
+        # The graphs that the validator itself makes for queries are not the user's.
+        ("GRAPH ?g { ?other ?p $this } GRAPH ?g { ?a ?b ?c }", {"ex:p2"}),
+        ("GRAPH ex:survey { $this a/rdfs:subClassOf* ex:Pump }", set()),
+    ],
+)
+def test_queries_address_named_graphs(
+    folder: Path, capsys: pytest.CaptureFixture[str], pattern: str, focus_nodes: set[str]
+) -> None:
+    data = """ex:p1 a ex:Pump . ex:p2 a ex:Pump . ex:survey ex:year 2025 .
+        ex:survey { ex:p1 ex:pressure 12 ; ex:feeds ex:p2 } ex:other { ex:p2 ex:pressure 12 }"""
+    (folder / "data.trig").write_text(HEAD + data, encoding="utf-8")
+    shape = f"""ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/" ] , [
+        sh:prefix "rdfs" ; sh:namespace "http://www.w3.org/2000/01/rdf-schema#" ] .
+    ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:prefixes ;
+        sh:select "SELECT $this WHERE {{ $this a ex:Pump . {pattern} }}" ] ."""
+    (folder / "graphs.ttl").write_text(HEAD + shape, encoding="utf-8")
+    report = call(capsys, "validate", "data.trig", "graphs.ttl", "--json").json
+    found = {one["focus_node"]["value"] for one in report["results"]}
+    assert found == {f"http://example.org/{name[3:]}" for name in focus_nodes}
+
+
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "validate", "data.ttl", "shapes.ttl", "-o", "report.ttl")
     assert (done.code, done.out.count("\n")) == (1, 1)
