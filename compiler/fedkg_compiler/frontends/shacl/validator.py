@@ -431,7 +431,7 @@ class Validator:
             stated = [one for one in graph.objects(node, SH.message) if isinstance(one, Literal)]
             if stated:
                 return stated
-        return [Literal(_default_message(constraint))]
+        return [Literal(default_message(constraint))]
 
 
 def component_name(constraint: Constraint) -> str:
@@ -744,7 +744,8 @@ _MESSAGES = {
 """The messages of components without `sh:message`, in the shape or in the query."""
 
 
-def _default_message(constraint: Constraint) -> str:
+def default_message(constraint: Constraint) -> str:
+    """The message of a result if neither the shape nor the query has one."""
     arguments = constraint.values
     if constraint.name.startswith("qualified"):
         arguments = (constraint.node,)
@@ -753,9 +754,9 @@ def _default_message(constraint: Constraint) -> str:
 
 
 def _shown(term: Node) -> str:
-    """A term in a message: numbers and dates without quotes and datatype."""
+    """A term in a message: numbers and dates without quotes, and texts without datatype."""
     if isinstance(term, BNode):
         return "a shape without a name"
-    if isinstance(term, Literal) and term.datatype not in (None, XSD.string):
-        return str(term)
+    if isinstance(term, Literal) and term.datatype is not None:
+        return Literal(str(term)).n3() if term.datatype == XSD.string else str(term)
     return term.n3()
