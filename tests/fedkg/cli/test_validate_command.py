@@ -10,7 +10,7 @@ from typing import NoReturn
 import pyshacl
 import pytest
 from command import call
-from rdflib import RDF, Graph, Namespace
+from rdflib import RDF, Graph, Literal, Namespace
 from rdflib.compare import isomorphic
 
 SH = Namespace("http://www.w3.org/ns/shacl#")
@@ -119,6 +119,7 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
+        (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
         (("data.ttl", "shapes.ttl", "-o", "no/report.ttl"), "the folder no"),
@@ -130,6 +131,9 @@ def test_bad_input(
     (folder / "broken.ttl").write_text("ex:a a ex:Pump .", encoding="utf-8")
     shape = "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:p ; "
     (folder / "wrong.ttl").write_text(HEAD + shape + 'sh:minCount "x" ] .', encoding="utf-8")
+    (folder / "pattern.ttl").write_text(
+        HEAD + shape + r'sh:pattern "(?=\\p{Lu})a" ] .', encoding="utf-8"
+    )
     query = 'sh:sparql [ sh:select "SELECT $this WHERE { MINUS { $this ex:p 1 } }" ] .'
     (folder / "query.ttl").write_text(
         f"{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {query}", encoding="utf-8"
@@ -139,6 +143,38 @@ def test_bad_input(
     assert done.code == 2
     assert expected in done.err, done.err
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "conforming"),
+    [
+        (r"^\p{Lu}", {"É", "Ab"}),
+        (r"^\p{L}+$", {"É", "Ab", "ß"}),
+        (r"^\P{L}", {"٣", "!"}),
+        (r"[^\p{Nd}]", {"É", "Ab", "ß", "!"}),
+        (r"\p{P}|\pN", {"٣", "!"}),
+        (r"^\\p", set()),  # a backslash, then p
+    ],
+)
+def test_patterns_with_categories_of_characters(
+    folder: Path, capsys: pytest.CaptureFixture[str], pattern: str, conforming: set[str]
+) -> None:
+    """`regex` of the store, in a query, finds the same."""
+    texts = {"É", "Ab", "ß", "٣", "!"}
+    data = " ".join(f'ex:p1 ex:name "{text}" .' for text in texts)
+    (folder / "data.ttl").write_text(HEAD + data, encoding="utf-8")
+    written = Literal(pattern).n3()
+    query = f"""SELECT $this ?value WHERE {{
+        $this <http://example.org/name> ?value FILTER(!regex(?value, {written})) }}"""
+    shape = f"""ex:S a sh:NodeShape ; sh:targetSubjectsOf ex:name ;
+    sh:property [ sh:path ex:name ; sh:pattern {written} ] ;
+    sh:sparql [ sh:select {Literal(query).n3()} ] ."""
+    (folder / "shapes.ttl").write_text(HEAD + shape, encoding="utf-8")
+    report = call(capsys, "validate", "data.ttl", "shapes.ttl", "--json").json
+    found: dict[str, set[str]] = {}
+    for one in report["results"]:
+        found.setdefault(one["component"], set()).add(one["value"]["value"])
+    assert list(found.values()) == [texts - conforming] * 2
 
 
 @pytest.mark.parametrize(
