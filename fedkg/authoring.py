@@ -599,7 +599,7 @@ def _validate_table(
         table = read_table(path)
         rows = [
             RowViolation(
-                rule=row.rule, entity=row.entity, row=row.row, line=row.line, value=row.value
+                rule=row.rule, entity=row.entity, row=row.row, line=row.line, cells=row.cells
             )
             for row in violating_rows(found.pack, table)
         ]

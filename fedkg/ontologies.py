@@ -174,12 +174,12 @@ def list_graphs(
 def query_graph(
     query: str, files: Sequence[str | Path], uses: Sequence[str]
 ) -> tuple[Answers | None, tuple[Diagnostic, ...]]:
-    """Answer a SELECT query on files, stores and endpoints, with what they entail.
+    """Answer a SPARQL query on files, stores and endpoints, with what they entail.
 
     Return None with the reasons after an error.
 
     Raises:
-        UsageError: a file does not exist, or the query is not a SELECT.
+        UsageError: a file does not exist, or the text is not a query.
         LimitError: the answer takes too much time or memory.
     """
     with needs_compiler("querying graphs"):

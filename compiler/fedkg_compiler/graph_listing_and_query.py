@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyoxigraph as ox
 
@@ -37,16 +38,20 @@ class GraphInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The solutions of a query.
+    """The answer to a query.
 
     Attributes:
+        form: ``triples`` for CONSTRUCT and DESCRIBE.
         variables: the names without ``?``.
         rows: terms as SPARQL writes them, with IRIs in angle brackets; None for an unbound
-            variable. Sorted, unless the query orders them.
+            variable. Sorted, unless the query orders them. The triples of CONSTRUCT and DESCRIBE.
+        holds: the answer to an ASK.
     """
 
+    form: Literal["select", "triples", "ask"]
     variables: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]
+    holds: bool = False
 
 
 def list_graphs(
@@ -84,7 +89,7 @@ _ORDER: tuple[GraphKind, ...] = ("data", "inferred", "learned", "ontology", "voc
 def query_graph(
     query: str, files: Sequence[Path | str], uses: Sequence[str] = ()
 ) -> tuple[Answers | None, tuple[Diagnostic, ...]]:
-    """Return what a SELECT query finds in files, stores and endpoints and in what they entail.
+    """Return what a query finds in files, stores and endpoints and in what they entail.
 
     None after an error.
 
@@ -94,7 +99,7 @@ def query_graph(
         uses: further ontologies of the catalogue.
 
     Raises:
-        UsageError: the text is not a SELECT query, or asks another server.
+        UsageError: the text is not a query, or asks another server.
         LimitError: the answer takes too much time or memory.
     """
     graph, problems = _loaded(files, uses)
@@ -110,21 +115,28 @@ def query_graph(
     if (problem := sparql_problem(query, prefixes)) is not None:
         raise UsageError(
             f"the query is not SPARQL at line {problem[1]}, column {problem[2]}",
-            expected="a SELECT, such as SELECT ?s WHERE { GRAPH ?g { ?s ?p ?o } }",
+            expected="a query, such as SELECT ?s WHERE { GRAPH ?g { ?s ?p ?o } }",
             help="correct the query at this place",
         )
-    if not isinstance(ox.Store().query(query, prefixes=prefixes), ox.QuerySolutions):
-        raise UsageError("the query is not a SELECT", help="write SELECT * WHERE { ... }")
     try:
+        empty = ox.Store().query(query, prefixes=prefixes)
         found = graph.solutions(query, prefixes)
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
             f"the graph cannot answer this query: {error}", help="correct or simplify the query"
         ) from error
+    if isinstance(empty, ox.QueryBoolean):
+        holds = found.nodes == [ox.Literal(True)]
+        return Answers(form="ask", variables=(), rows=(), holds=holds), problems
     rows = [tuple(None if node is None else str(node) for node in row) for row in found.rows]
     if not _is_ordered(query):
         rows.sort(key=lambda row: tuple(cell or "" for cell in row))
-    return Answers(variables=tuple(found.names), rows=tuple(rows)), problems
+    is_select = isinstance(empty, ox.QuerySolutions)
+    return Answers(
+        form="select" if is_select else "triples",
+        variables=tuple(found.names),
+        rows=tuple(rows if is_select else dict.fromkeys(rows)),
+    ), problems
 
 
 def _is_ordered(query: str) -> bool:

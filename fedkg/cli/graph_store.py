@@ -103,21 +103,24 @@ def list_graphs(files: Graphs, use: Uses = None, as_json: AsJson = False) -> Non
 @app.command("query")
 def query(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="A SPARQL SELECT, or a file with one (.rq).")
+        str, typer.Argument(metavar="QUERY", help="A SPARQL query, or a file with one (.rq).")
     ],
     files: Graphs,
     use: Uses = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a SPARQL SELECT on graphs and what they entail.
+    """Answer a SPARQL query on graphs and what they entail.
 
     The query sees what rules see: the data and its inferences. GRAPH addresses other statements.
-    The prefixes of the files are known.
+    The prefixes of the files are known. SELECT prints a table, ASK true or false, CONSTRUCT and
+    DESCRIBE N-Triples. The answer does not change the exit code.
 
     \b
     Examples:
       fedkg graph query 'SELECT ?m WHERE { ?m a plant:Mill }' plant.ttl
       fedkg graph query 'SELECT ?g WHERE { GRAPH ?g { plant:M1 ?p ?o } }' plant.ttl
+      fedkg graph query 'ASK { plant:M1 a plant:Mill }' plant.ttl
+      fedkg graph query 'DESCRIBE plant:M1' plant.ttl
     """
     from fedkg import ontologies
 
@@ -127,9 +130,19 @@ def query(
     if found is None:
         raise _failed(diagnostics, as_json=as_json)
     if as_json:
-        print_json({"variables": found.variables, "rows": found.rows})
+        facts: dict[str, Any] = {"variables": found.variables, "rows": found.rows}
+        if found.form != "select":
+            facts = {"boolean": found.holds} if found.form == "ask" else {"triples": found.rows}
+        print_json(facts)
         return
     _print_diagnostics(diagnostics)
+    if found.form == "ask":
+        print_line("true" if found.holds else "false")
+        return
+    if found.form == "triples":
+        for row in found.rows:
+            print_line(" ".join(cell or "" for cell in row) + " .")
+        return
     print_line("\t".join(f"?{name}" for name in found.variables))
     for row in found.rows:
         print_line("\t".join(cell or "" for cell in row))

@@ -7,7 +7,7 @@ Letters: B table rows, R rows of a bank, V violations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -464,24 +464,24 @@ def violations(pack: Pack, table: Table) -> Violations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolatingRow:
-    """One violation with its value.
+    """One violation with its values.
 
     Attributes:
         rule: the name of the rule. entity: what the bound row is about, or "".
         row: the table row, from 0. line: its line in the file, None if not known.
-        value: the number or text in the only column that the bound row reads; None if it reads
-            several columns, or if the cell is empty.
+        cells: the number or text in each column that the bound row reads, by header; None for an
+            empty cell.
     """
 
     rule: str
     entity: str
     row: int
     line: int | None
-    value: float | str | None
+    cells: Mapping[str, float | str | None]
 
 
 def violating_rows(pack: Pack, table: Table) -> list[ViolatingRow]:
-    """Return each violation of a pack by a table with its value. Raises TableError as `evaluate`
+    """Return each violation of a pack by a table with its values. Raises TableError as `evaluate`
     does.
     """
     found = violations(pack, table)
@@ -496,22 +496,21 @@ def violating_rows(pack: Pack, table: Table) -> list[ViolatingRow]:
         found.rule.tolist(), found.bound.tolist(), found.row.tolist(), strict=True
     ):
         bank, i = bound[at]
-        read = set(bank.slots[i].tolist())
-        value: float | str | None = None
-        if len(read) == 1:
-            column = columns[read.pop()]
+        cells: dict[str, float | str | None] = {}
+        for slot in dict.fromkeys(bank.slots[i].tolist()):
+            column = columns[slot]
             if column.type == "category":
-                value = table.texts(column.source)[row] or None
+                cells[column.source] = table.texts(column.source)[row] or None
             else:
                 number = float(table.numbers(column.source)[row])
-                value = None if np.isnan(number) else number
+                cells[column.source] = None if np.isnan(number) else number
         rows.append(
             ViolatingRow(
                 rule=rules[rule].name,
                 entity=names[int(bank.entity[i])],
                 row=row,
                 line=int(table.lines[row]) if table.lines.size else None,
-                value=value,
+                cells=cells,
             )
         )
     return rows

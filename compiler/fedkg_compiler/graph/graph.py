@@ -801,7 +801,7 @@ class Graph:
         return with_named_graphs(self._store, self._named)
 
     def solutions(self, query: str, prefixes: Mapping[str, str]) -> Solutions:
-        """Return the solutions of a whole SELECT query as the store gives them.
+        """Return the answer to a whole query as the store gives it (`QueryProcess.select`).
 
         Raises LimitError, and what the store raises for a query that it cannot answer.
         """

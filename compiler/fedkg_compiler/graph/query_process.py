@@ -76,7 +76,7 @@ class _Answer(NamedTuple):
 
 
 class QueryProcess:
-    """Answers SELECT queries over a store within the limits `query` and `memory`.
+    """Answers queries over a store within the limits `query` and `memory`.
 
     Args:
         store: the triples; they must not change any more.
@@ -98,10 +98,11 @@ class QueryProcess:
         given: Mapping[str, Node] | None = None,
         everywhere: bool = False,
     ) -> Solutions:
-        """The solutions of a SELECT.
+        """The solutions of a SELECT, the triples of a CONSTRUCT or DESCRIBE, each a row, or a row
+        with the answer to an ASK.
 
         Args:
-            query: the text of the SELECT.
+            query: the text of the query.
             prefixes: prefixes that the query may use without declaring them, with their namespaces.
             given: values for some variables of the query, by name.
             everywhere: look in all graphs at once, not in the default graph alone.
@@ -151,18 +152,18 @@ class _Answers:
             substitutions={ox.Variable(name): node for name, node in question.given.items()},
             use_default_graph_as_union=question.everywhere,
         )
-        assert isinstance(found, ox.QuerySolutions)
+        names, solutions = _table_of(found)
         numbers: dict[Node | None, int] = {}
         rows = [
             tuple([numbers.setdefault(node, len(numbers)) for node in solution])
-            for solution in (found if question.run else ())
+            for solution in (solutions if question.run else ())
         ]
         new = [node for node in numbers if node not in self._sent]
         first = len(self._sent)
         added = dict(zip(new, range(first, first + len(new)), strict=True))
         known = self._sent
         sent = [known[node] if node in known else added[node] for node in numbers]
-        answer = _Answer([one.value for one in found.variables], first, new, sent, rows)
+        answer = _Answer(names, first, new, sent, rows)
         self._sent.update(added)  # last: if memory ends before, no node counts as sent
         return answer
 
@@ -175,3 +176,14 @@ class _Answers:
         if self._whole is None:
             self._whole = with_named_graphs(self._store, self._named)
         return self._whole
+
+
+def _table_of(
+    found: ox.QuerySolutions | ox.QueryTriples | ox.QueryBoolean,
+) -> tuple[list[str], Iterable[Iterable[Node | None]]]:
+    """The names and rows of an answer."""
+    if isinstance(found, ox.QuerySolutions):
+        return [one.value for one in found.variables], found
+    if isinstance(found, ox.QueryTriples):
+        return ["subject", "predicate", "object"], found
+    return ["answer"], [(ox.Literal(bool(found)),)]

@@ -227,6 +227,21 @@ rule R4  require W_x < W_limit
     assert call(capsys, "check", path).code == 0
 
 
+def test_operators_without_parentheses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pairs = (
+        ("m & c | !s & r | m", "(m & c) | ((!s) & r) | m"),
+        ("m & c -> s | r", "(m & c) -> (s | r)"),
+        ("m xor c & s <-> r", "(m xor (c & s)) <-> r"),
+        ("m <-> c <-> r", "(m <-> c) <-> r"),
+    )
+    texts = [f"U shall always satisfy {text}" for pair in pairs for text in pair]
+    _, path = drafted(capsys, tmp_path, export(*texts))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [line.split(maxsplit=2)[2] for line in lines if line.startswith("rule")]
+    assert len(found) == len(texts)
+    assert found[::2] == found[1::2]
+
+
 def test_one_component(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = export("U shall always satisfy r", "V shall always satisfy r")
     done, _ = drafted(capsys, tmp_path, text, "--component", "U", "--json")
@@ -282,6 +297,12 @@ def test_a_rule_is_compared_with_the_published_formula(
         ("U shall always satisfy r &", "fulltext, character 27: it ends too early"),
         ("U should satisfy r", "fulltext, character 3: `should` is not expected"),
         ("U shall always satisfy r = = r", "fulltext, character 28: `=` is not expected"),
+        ("U shall always satisfy r | r xor r", "fulltext, character 30: `xor` here needs paren"),
+        ("U shall always satisfy r xor r | r", "fulltext, character 32: `|` here needs paren"),
+        ("U shall always satisfy r -> r => r", "fulltext, character 31: `=>` here needs paren"),
+        ("U shall always satisfy r <-> r -> r", "fulltext, character 32: `->` here needs paren"),
+        ("if r -> r <=> r U shall satisfy r", "fulltext, character 11: `<=>` here needs paren"),
+        ("U shall always satisfy r | | r", "fulltext, character 28: `|` is not expected"),
         ("U shall for 1.5 secs satisfy r", "fulltext, character 13: `1.5` is not a whole number"),
         ("U shall always satisfy " + "!" * 400 + "r", "nested more than 150 deep"),
         ("U shall always satisfy " + "r & " * 9_000 + "r", "at most 20,000 are read"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -372,9 +373,39 @@ def test_the_command_lists_and_queries_graphs(
 
 
 @pytest.mark.parametrize(
+    ("query", "lines", "facts"),
+    [
+        ("ASK { p:M2 p:maxTorque 40 }", ["true"], {"boolean": True}),
+        ("ASK { p:M2 p:maxTorque 41 }", ["false"], {"boolean": False}),
+        ("ASK { GRAPH p:survey { p:M1 a p:Mill } }", ["false"], {"boolean": False}),
+        (
+            "CONSTRUCT { p:M2 p:in ?g } { GRAPH ?g { p:M2 p:maxTorque ?t } ?m a p:Mill }",
+            [f"<{P}M2> <{P}in> <{P}survey> ."],
+            {"triples": [[f"<{P}M2>", f"<{P}in>", f"<{P}survey>"]]},
+        ),
+        (
+            "DESCRIBE p:survey",
+            [f'<{P}survey> <{P}made> "2025" .'],
+            {"triples": [[f"<{P}survey>", f"<{P}made>", '"2025"']]},
+        ),
+    ],
+)
+def test_other_forms_of_queries(
+    query: str,
+    lines: list[str],
+    facts: dict[str, Any],
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = call(capsys, "graph", "query", query, file)
+    assert (done.code, done.out.splitlines()) == (0, lines)
+    assert call(capsys, "graph", "query", query, file, "--json").json == facts
+
+
+@pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("ASK {}", "the query is not a SELECT"),
+        ("INSERT DATA {}", "the query is not SPARQL at line 1"),
         ("SELECT * {", "the query is not SPARQL at line 1"),
         ("SELECT * { SERVICE <http://localhost:1/> { ?s ?p ?o } }", "SERVICE asks another server"),
         ("none.rq", "there is no file none.rq"),

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pyshacl
 import pytest
 from command import call
-from rdflib import RDF, Graph, Namespace
+from rdflib import RDF, Graph, Literal, Namespace
 from rdflib.compare import isomorphic
 
 SH = Namespace("http://www.w3.org/ns/shacl#")
@@ -119,6 +119,7 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
+        (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
         (("data.ttl", "shapes.ttl", "-o", "no/report.ttl"), "the folder no"),
@@ -130,6 +131,9 @@ def test_bad_input(
     (folder / "broken.ttl").write_text("ex:a a ex:Pump .", encoding="utf-8")
     shape = "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:p ; "
     (folder / "wrong.ttl").write_text(HEAD + shape + 'sh:minCount "x" ] .', encoding="utf-8")
+    (folder / "pattern.ttl").write_text(
+        HEAD + shape + r'sh:pattern "(?=\\p{Lu})a" ] .', encoding="utf-8"
+    )
     query = 'sh:sparql [ sh:select "SELECT $this WHERE { MINUS { $this ex:p 1 } }" ] .'
     (folder / "query.ttl").write_text(
         f"{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {query}", encoding="utf-8"
@@ -139,6 +143,66 @@ def test_bad_input(
     assert done.code == 2
     assert expected in done.err, done.err
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "conforming"),
+    [
+        (r"^\p{Lu}", {"É", "Ab"}),
+        (r"^\p{L}+$", {"É", "Ab", "ß"}),
+        (r"^\P{L}", {"٣", "!"}),
+        (r"[^\p{Nd}]", {"É", "Ab", "ß", "!"}),
+        (r"\p{P}|\pN", {"٣", "!"}),
+        (r"^\\p", set()),  # a backslash, then p
+    ],
+)
+def test_patterns_with_categories_of_characters(
+    folder: Path, capsys: pytest.CaptureFixture[str], pattern: str, conforming: set[str]
+) -> None:
+    """`regex` of the store, in a query, finds the same."""
+    texts = {"É", "Ab", "ß", "٣", "!"}
+    data = " ".join(f'ex:p1 ex:name "{text}" .' for text in texts)
+    (folder / "data.ttl").write_text(HEAD + data, encoding="utf-8")
+    written = Literal(pattern).n3()
+    query = f"""SELECT $this ?value WHERE {{
+        $this <http://example.org/name> ?value FILTER(!regex(?value, {written})) }}"""
+    shape = f"""ex:S a sh:NodeShape ; sh:targetSubjectsOf ex:name ;
+    sh:property [ sh:path ex:name ; sh:pattern {written} ] ;
+    sh:sparql [ sh:select {Literal(query).n3()} ] ."""
+    (folder / "shapes.ttl").write_text(HEAD + shape, encoding="utf-8")
+    report = call(capsys, "validate", "data.ttl", "shapes.ttl", "--json").json
+    found: dict[str, set[str]] = {}
+    for one in report["results"]:
+        found.setdefault(one["component"], set()).add(one["value"]["value"])
+    assert list(found.values()) == [texts - conforming] * 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "focus_nodes"),
+    [
+        ("GRAPH ex:survey { $this ex:pressure ?value }", {"ex:p1"}),
+        ("GRAPH <file:///data.trig> { $this a ex:Pump }", {"ex:p1", "ex:p2"}),
+        ("FILTER NOT EXISTS { GRAPH ex:survey { $this ?p ?o } }", {"ex:p2"}),
+        ("GRAPH ?g { $this ex:pressure ?value } ?g ex:year 2025", {"ex:p1"}),
+        # The graphs that the validator itself makes for queries are not the user's.
+        ("GRAPH ?g { ?other ?p $this } GRAPH ?g { ?a ?b ?c }", {"ex:p2"}),
+        ("GRAPH ex:survey { $this a/rdfs:subClassOf* ex:Pump }", set()),
+    ],
+)
+def test_queries_address_named_graphs(
+    folder: Path, capsys: pytest.CaptureFixture[str], pattern: str, focus_nodes: set[str]
+) -> None:
+    data = """ex:p1 a ex:Pump . ex:p2 a ex:Pump . ex:survey ex:year 2025 .
+        ex:survey { ex:p1 ex:pressure 12 ; ex:feeds ex:p2 } ex:other { ex:p2 ex:pressure 12 }"""
+    (folder / "data.trig").write_text(HEAD + data, encoding="utf-8")
+    shape = f"""ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/" ] , [
+        sh:prefix "rdfs" ; sh:namespace "http://www.w3.org/2000/01/rdf-schema#" ] .
+    ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:prefixes ;
+        sh:select "SELECT $this WHERE {{ $this a ex:Pump . {pattern} }}" ] ."""
+    (folder / "graphs.ttl").write_text(HEAD + shape, encoding="utf-8")
+    report = call(capsys, "validate", "data.trig", "graphs.ttl", "--json").json
+    found = {one["focus_node"]["value"] for one in report["results"]}
+    assert found == {f"http://example.org/{name[3:]}" for name in focus_nodes}
 
 
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,34 +261,54 @@ def test_a_cycle_of_imports_is_a_note_at_the_import(
 TABLE_SHAPES = """@prefix plant: <https://example.org/plant#> .
 @prefix fkg: <https://w3id.org/fedkg/ns#> .
 @prefix sh: <http://www.w3.org/ns/shacl#> .
-plant:P1 a plant:Pump ; plant:maxPressure 6 ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+plant:P1 a plant:Pump ; plant:maxPressure 6 ; plant:mode "on" .
+plant:P1 fkg:keyColumn "pump" ; fkg:keyValue "P1" .
 plant:P2 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P2" .
 plant:pressure fkg:column "pressure" .
+plant:limit fkg:column "limit" .
 plant:state fkg:column "state" ; fkg:category "on", "off", "stuck" .
+plant:wish fkg:column "wish" ; fkg:category "on", "off" .
 plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ;
     sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ; sh:severity sh:Warning ;
         sh:message "{?value} is above {$maxInclusive}" ] ;
-    sh:property [ sh:path plant:pressure ; sh:lessThan plant:maxPressure ] ;
+    sh:property [ sh:path plant:pressure ; sh:lessThan plant:maxPressure, plant:limit ] ;
+    sh:property [ sh:path plant:maxPressure ; sh:lessThanOrEquals plant:limit ] ;
+    sh:property [ sh:path plant:limit ; sh:equals plant:pressure ] ;
+    sh:property [ sh:path plant:state ; sh:disjoint plant:wish ; sh:equals plant:mode ] ;
+    sh:or ( [ sh:path plant:pressure ; sh:maxInclusive 6 ]
+        [ sh:path plant:limit ; sh:minCount 1 ] ) ;
+    sh:not [ sh:path plant:pressure ; sh:minInclusive 7 ] ;
+    sh:sparql [ sh:select \"\"\"SELECT $this {
+        $this <https://example.org/plant#pressure> ?p FILTER(?p > 8) }\"\"\" ] ;
     sh:property [ sh:path plant:state ; sh:in ( "on" "off" ) ; sh:minCount 1 ] ;
     sh:property [ sh:path plant:maxPressure ; sh:minCount 1 ] .
 """
-TABLE = (("P1", 5.5, "on"), ("P1", 7.0, "stuck"), ("P2", 3.0, ""), ("P2", 9.0, "off"))
+TABLE = (
+    ("P1", "5.5", "5.0", "on", "on"),
+    ("P1", "7.0", "8.0", "stuck", ""),
+    ("P2", "3.0", "", "", "off"),
+    ("P2", "9.0", "", "off", "off"),
+)
 
 
+@pytest.mark.slow
 def test_a_table_has_the_results_that_pyshacl_finds_row_by_row(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For each row pySHACL validates the graph with the values of the row written into it."""
     (folder / "plant.ttl").write_text(TABLE_SHAPES, encoding="utf-8")
-    rows = [f"{pump},{pressure},{state}" for pump, pressure, state in TABLE]
-    (folder / "t.csv").write_text("\n".join(["pump,pressure,state", *rows]), encoding="utf-8")
+    head = ("pump", "pressure", "limit", "state", "wish")
+    rows = "\n".join(map(",".join, (head, *TABLE)))
+    (folder / "t.csv").write_text(rows, encoding="utf-8")
     done = call(capsys, "validate", "t.csv", "plant.ttl", "--format", "turtle")
     assert done.code == 1
     expected: set[tuple[str, ...]] = set()
-    for pump, pressure, state in TABLE:
-        facts = f"plant:{pump} plant:pressure {pressure:e}" + (
-            f' ; plant:state "{state}" .' if state else " ."
-        )
+    messages: set[str] = set()
+    for pump, *cells in TABLE:
+        double = "^^<http://www.w3.org/2001/XMLSchema#double>"
+        written = [f'"{cell}"{double if cell[:1].isdigit() else ""}' for cell in cells]
+        pairs = zip(head[1:], written, strict=True)
+        facts = " ".join(f"plant:{pump} plant:{p} {c} ." for p, c in pairs if c != '""')
         _, report, _ = pyshacl.validate(
             Graph().parse(data=TABLE_SHAPES + facts), shacl_graph=Graph().parse(data=TABLE_SHAPES)
         )
@@ -235,7 +319,14 @@ def test_a_table_has_the_results_that_pyshacl_finds_row_by_row(
             for one in summary(report)
             if not any(one[0].endswith(name) for name in other) or "maxPressure" in one[1]
         }
-    assert summary(Graph().parse(data=done.out)) == expected
+        (folder / "row.ttl").write_text(TABLE_SHAPES + facts, encoding="utf-8")
+        row = call(capsys, "validate", "row.ttl", "--format", "turtle")
+        messages |= {
+            str(text) for text in Graph().parse(data=row.out).objects(None, SH.resultMessage)
+        }
+    found = Graph().parse(data=done.out)
+    assert summary(found) == expected
+    assert {str(text) for text in found.objects(None, SH.resultMessage)} == messages
 
 
 def summary(report: Graph) -> set[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from lark import Lark, Token, Tree, UnexpectedInput
+from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 
 MAX_LENGTH = 20_000
 """Characters of a text or formula that are parsed."""
@@ -22,10 +22,17 @@ MAX_DEPTH = 150
 
 Node = Tree[Token]
 
+# FRET reads a requirement with Requirement.g4, which gives `|` and `xor` one precedence, and `->`
+# and `<->` another, both from left to right. It reads the formula that it makes from the text with
+# LTL.g4, where `|` binds tighter than `xor`, and `->`, from right to left, tighter than `<->`. This
+# grammar accepts neither mixtures of these nor chains of `->` without parentheses.
+_LOOSE = ("_OR", "_XOR", "_IMPLIES", "_EQUALS")
 _EXPRESSION = r"""
-?iff:     implied | iff ("<=>" | "<->") implied      -> iff
-?implied: either | either ("=>" | "->") implied      -> implies
-?either:  xored | either "|" xored                   -> or
+?iff:     equal | either _IMPLIES either             -> implies
+?equal:   either | equal _EQUALS either              -> iff
+?either:  any | xored
+?any:     both _OR both                              -> or
+        | any _OR both                               -> or
 ?xored:   both | xored _XOR both                     -> xor
 ?both:    denied | both "&" denied                   -> and
 ?denied:  compared | _NOT denied                     -> not
@@ -40,6 +47,9 @@ _EXPRESSION = r"""
         | NAME                                       -> name
         | NAME "(" formula ("," formula)* ")"        -> call
         | "(" formula ")"
+_IMPLIES: "=>" | "->"
+_EQUALS: "<=>" | "<->"
+_OR: "|"
 _XOR.2: /xor\b/i
 _NOT.2: "!" | "~" | /not\b/i
 CMP: /<=(?!>)|>=|!=|=(?!>)|<(?![=-])|>/
@@ -244,6 +254,12 @@ def _parse(parser: Lark, text: str) -> Node:
         position = len(text) if at_end else error.pos_in_stream or 0
         found = "" if at_end else text[position : position + 20].split()[0]
         where = f"`{found}` is not expected" if found else "it ends too early"
+        if (
+            isinstance(error, UnexpectedToken)
+            and error.token.type in _LOOSE
+            and "NUMBER" not in error.expected  # it follows an operand
+        ):
+            where = f"`{token}` here needs parentheses: FRET's grammars differ in its precedence"
         raise NotFretish(where, position + 1, found) from None
     if _depth(tree) > MAX_DEPTH:
         raise NotFretish(f"it is nested more than {MAX_DEPTH} deep", 1)

@@ -67,10 +67,11 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     shape_path,
     steps_in,
 )
+from fedkg_compiler.frontends.shacl.shapes_graph_reader import Path as PropertyPath
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
 from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
-from fedkg_compiler.frontends.shacl.table_results import Component, ShapeResults
+from fedkg_compiler.frontends.shacl.table_results import Component, Header, ShapeResults
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
@@ -1202,7 +1203,28 @@ class ShapesBinder:
             if not isinstance(focus.root, Row)
         }
         of_rows = any(isinstance(focus.root, Row) for focus in part.foci)
-        return Component(self.shapes, part.shape, part.constraint, nodes, of_rows)
+        component = Component(self.shapes, part.shape, part.constraint, nodes, of_rows)
+        if part.shape.path is not None and not part.constraint.is_query:
+            for focus in part.foci:
+                name = self._focus_name(focus)
+                component.values[name] = self._reported(part.shape.path, focus)
+                if part.constraint.name in PAIRS:
+                    other = Step(URIRef(str(part.constraint.node)))
+                    component.others[name] = self._reported(other, focus)
+        return component
+
+    def _reported(self, path: PropertyPath, focus: Focus) -> tuple[Node | Header, ...]:
+        """The value nodes of a path as validation results name them."""
+        try:
+            values = self.partial.values(path, focus.node)
+        except Refused:
+            return ()
+        columns = self.sources.book.columns
+        return tuple(
+            Header(columns[value.place.column].source) if isinstance(value, Observed) else value
+            for value in values
+            if not isinstance(value, Row)
+        )
 
     def _finding(self, finding: Finding) -> str:
         value = (

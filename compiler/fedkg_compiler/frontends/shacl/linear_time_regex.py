@@ -2,7 +2,8 @@
 
 Python's `re` backtracks: ``(a+)+$`` takes a time that doubles with each letter of the text.
 Patterns with several choices (repetitions, optional parts, alternatives) are matched by the graph
-store; its engine takes a time linear in the text.
+store; its engine takes a time linear in the text. So are patterns with categories of characters
+such as ``\\p{Lu}``, which `re` lacks.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ _WORD = re.compile(
     r"|(?P<choice>[|?])",
     re.DOTALL,
 )
+_CATEGORY = re.compile(r"(?<!\\)(?:\\\\)*\\[pP]")
 _LETTERS = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE}
+_WRONG_CATEGORY = (
+    "which is not a regular expression, or has look-around or back-references beside a category "
+    "such as \\p{Lu}"
+)
 
 
 def what_is_wrong(pattern: str) -> str:
     """Why a text cannot be a pattern; "" if it can."""
+    if _CATEGORY.search(pattern):
+        return _WRONG_CATEGORY if _linear(pattern, "", "") is None else ""
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
@@ -41,10 +49,11 @@ def matches(pattern: str, flags: str, text: str) -> bool:
 
     `flags`: letters of `sh:flags`, others are ignored.
     """
-    if _choices(pattern) > 1 or _nests(pattern):
+    has_category = _CATEGORY.search(pattern) is not None
+    if has_category or _choices(pattern) > 1 or _nests(pattern):
         found = _linear(pattern, "".join(letter for letter in flags if letter in _LETTERS), text)
-        if found is not None:
-            return found
+        if has_category or found is not None:
+            return bool(found)
     total = re.RegexFlag(0)
     for letter in flags:
         total |= _LETTERS.get(letter, re.RegexFlag(0))

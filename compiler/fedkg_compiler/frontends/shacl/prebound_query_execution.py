@@ -440,6 +440,25 @@ def with_members(text: str) -> str:
     return "".join([*found, text[last:]])
 
 
+def hide_graphs(text: str, *names: str) -> str:
+    """Leave graphs with these names, the focus nodes and the members out of ``GRAPH ?g { ... }``.
+
+    Each becomes ``{ GRAPH ?g { ... } FILTER (?g NOT IN (...)) }``.
+    """
+    words = tokens(text)
+    ends = _closing(words)
+    hidden = ", ".join(map(str, (FOCUS, MEMBERS, *map(ox.NamedNode, names))))
+    added: list[tuple[int, str]] = []
+    for at, (word, graph) in enumerate(itertools.pairwise(words)):
+        end = ends.get(at + 2, len(words))
+        if word.text.upper() == "GRAPH" and graph.kind == "variable" and end < len(words):
+            after = f" FILTER (?{graph.text} NOT IN ({hidden})) }}"
+            added += [(word.start, "{ "), (words[end].end, after)]
+    for place, part in sorted(added, reverse=True):  # where one begins, the one before has ended
+        text = text[:place] + part + text[place:]
+    return text
+
+
 def with_closures_last(text: str) -> str:
     """Compare in a filter what EXISTS compares by closures such as ``?x rdfs:subClassOf* ?y``.
 

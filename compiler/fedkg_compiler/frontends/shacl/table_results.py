@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -12,14 +12,16 @@ from rdflib.term import Node
 
 from fedkg.pack import Pack
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.frontends.shacl.constraint_queries import asked
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
+    PAIRS,
     SH,
     Constraint,
     IndexedGraph,
     Shape,
     ShapesFile,
-    said_of,
 )
+from fedkg_compiler.frontends.shacl.static_value_checks import ordered
 from fedkg_compiler.frontends.shacl.validation_report import (
     Place,
     Report,
@@ -28,7 +30,8 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     path_sparql,
     sorted_results,
 )
-from fedkg_compiler.frontends.shacl.validator import component_name
+from fedkg_compiler.frontends.shacl.validator import component_name, default_message
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 
 _WITHOUT_VALUE = frozenset(
     {"minCount", "maxCount", "uniqueLang", "hasValue", "qualifiedMinCount", "qualifiedMaxCount"}
@@ -43,14 +46,21 @@ class RowViolation:
     Attributes:
         rule: the name of the rule. entity: what the bound row is about, "" for the table row.
         row: the table row, from 0. line: its line in the file, if known.
-        value: the value of the only column that the rule reads; None if it reads several.
+        cells: the values of the columns that the rule reads, by header; None for an empty cell.
     """
 
     rule: str
     entity: str
     row: int
     line: int | None
-    value: float | str | None
+    cells: Mapping[str, float | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a column that has the value nodes."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,10 @@ class Component:
     """The focus nodes by their names in the pack."""
     of_rows: bool
     """Whether every row of the table is a focus node too."""
+    values: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
+    """The value nodes of the focus nodes, by the names of these; of property shapes alone."""
+    others: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
+    """The values of the property that the component compares them with."""
 
 
 @dataclass(slots=True)
@@ -102,7 +116,7 @@ class CompiledShapes:
         for violation in violations:
             component = self.noted.components.get(violation.rule)
             if component is not None:
-                results.append(_on_row(component, table, violation))
+                results += _on_row(component, table, violation)
         places = {
             node: Place(file=file.name, line=line)
             for file in self.noted.files
@@ -138,16 +152,60 @@ def row_iri(table: str, violation: RowViolation) -> URIRef:
     return URIRef(f"file:///{quote(Path(table).name)}#row={number}")
 
 
-def _on_row(component: Component, table: str, violation: RowViolation) -> Result:
-    row = row_iri(table, violation)
-    value: Node | None = None
-    if violation.value is not None and component.constraint.name not in _WITHOUT_VALUE:
-        value = (
-            Literal(violation.value)
-            if isinstance(violation.value, str)
-            else Literal(violation.value, datatype=XSD.double)
-        )
-    return _result(component, component.nodes.get(violation.entity, row), value, "")
+def _on_row(component: Component, table: str, violation: RowViolation) -> list[Result]:
+    focus = component.nodes.get(violation.entity, row_iri(table, violation))
+    values = _values(component, focus, violation) or [None]
+    return [_result(component, focus, value, "") for value in values]
+
+
+def _values(component: Component, focus: Node, violation: RowViolation) -> Sequence[Node | None]:
+    """The value nodes of the results of a violation; [] if there is none, or if it is unknown."""
+    shape, constraint = component.shape, component.constraint
+    name, cells = constraint.name, violation.cells
+    if name in _WITHOUT_VALUE:
+        return []
+    if constraint.is_query or name == "closed":
+        if constraint.is_query and not _names_value(component):
+            return [] if shape.path is not None else [focus]
+        return [_literal(cell) for cell in cells.values()] if len(cells) == 1 else []
+    if shape.path is None:
+        return [focus]
+    values = component.values.get(violation.entity, ())
+    own = _nodes(values, cells)
+    if name in PAIRS:
+        others = _nodes(component.others.get(violation.entity, ()), cells)
+        match name:
+            case "equals":
+                found = [node for node in (*own, *others) if (node in own) != (node in others)]
+                own = found or [*own, *others]
+            case "disjoint":
+                own = [node for node in own if node in others] or own
+            case _:
+                wrong = (n for n in own if not all(ordered(name, n, other) for other in others))
+                own = list(wrong) or own
+        return own
+    # A row of the pack is about one value: a cell, or a node behind which its cells are.
+    found = _nodes([value for value in values if isinstance(value, Header)], cells) or own
+    return found if len(found) == 1 else []
+
+
+def _names_value(component: Component) -> bool:
+    query = asked(component.shapes, component.shape, component.constraint)
+    return query is not None and any(
+        word.kind == "variable" and word.text == "value" for word in tokens(query.text)
+    )
+
+
+def _nodes(values: Iterable[Node | Header], cells: Mapping[str, float | str | None]) -> list[Node]:
+    """Value nodes with the cells that a row of the pack reads in the place of the headers."""
+    found = [_literal(cells.get(v.text)) if isinstance(v, Header) else v for v in values]
+    return [node for node in found if node is not None]
+
+
+def _literal(cell: float | str | None) -> Literal | None:
+    if cell is None or isinstance(cell, str):
+        return None if cell is None else Literal(cell)
+    return Literal(cell, datatype=XSD.double)
 
 
 def _result(component: Component, focus: Node, value: Node | None, found: str) -> Result:
@@ -162,8 +220,7 @@ def _result(component: Component, focus: Node, value: Node | None, found: str) -
     if query is not None and (own := list(graph.objects(query, SH.message))):
         messages = own
     if not messages:
-        said = said_of(constraint)
-        messages = [Literal(found or f"sh:{constraint.name}{f' {said}' if said else ''}")]
+        messages = [Literal(found or default_message(constraint))]
     texts = {"this": str(focus)}
     if value is not None:
         texts["value"] = str(value)

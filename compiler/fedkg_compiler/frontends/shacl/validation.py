@@ -25,6 +25,7 @@ from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, Ru
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
+    SH,
     SPACE,
     Data,
     ShapesFile,
@@ -39,7 +40,15 @@ from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.ontologies import documents_of, follow_imports, load_catalog
-from fedkg_compiler.graph.rdf_reader import Document, read_file, rename_shared_blank_nodes
+from fedkg_compiler.graph.rdf_reader import (
+    Document,
+    graphs_of,
+    in_graph,
+    ontology_graph,
+    read_file,
+    rename_shared_blank_nodes,
+)
+from fedkg_compiler.graph.sparql_syntax.tokens import names_graph
 from fedkg_compiler.input_files import is_endpoint, is_store
 
 
@@ -53,6 +62,8 @@ class _Inputs:
     problems: list[Diagnostic] = field(default_factory=list)
     paths: dict[Path | str, Document | None] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    ontologies: dict[int, str] = field(default_factory=dict)
+    """The named graphs of ontologies, by the identity of their documents."""
 
     def read(self, path: Path | str, into: list[Document]) -> Document | None:
         """Read a file, a store or an endpoint once."""
@@ -148,7 +159,10 @@ def _import(inputs: _Inputs) -> None:
         found = []
         for document, problems in documents_of(catalog, name)[0]:
             inputs.problems += problems
-            found += [] if document is None else [document]
+            if document is not None:
+                bundled = not document.name.startswith(str(catalog.shelf))
+                inputs.ontologies[id(document)] = ontology_graph(name, bundled=bundled)
+                found.append(document)
         inputs.imported += found
         return found
 
@@ -214,6 +228,11 @@ def _validate(inputs: _Inputs) -> Validation:
     store = ox.Store()
     for document in renamed:
         store.bulk_extend(document.triples)
+    if _names_graph(shapes.graph):
+        for old, new in zip(documents, renamed, strict=True):
+            iri = inputs.ontologies.get(id(old))
+            for named in graphs_of(new):
+                store.bulk_extend(in_graph(named.triples, iri or named.iri))
     prefixes = {
         prefix: iri for document in reversed(renamed) for prefix, iri in document.prefixes.items()
     }
@@ -241,6 +260,15 @@ def _validate(inputs: _Inputs) -> Validation:
 
 def _triples(documents: Iterable[Document]) -> Iterator[ox.Quad]:
     return (quad for document in documents for quad in document.triples)
+
+
+def _names_graph(shapes: Graph) -> bool:
+    """Whether a query of shapes addresses a named graph: only then the store has them."""
+    return any(
+        names_graph(str(query))
+        for name in (SH.select, SH.ask)
+        for query in shapes.objects(None, name)
+    )
 
 
 def _not_evaluated(found: _Rejected, shapes: ShapesFile, texts: JoinedTexts) -> Diagnostic:
@@ -274,7 +302,7 @@ def _evaluate(
     results: list[Result] = []
     checked: set[Node] = set()
     try:
-        validator = Validator(shapes, data, store, prefixes, has_named_graphs=False)
+        validator = Validator(shapes, data, store, prefixes)
         inferred = RuleRun(rules, store, graph, validator).run()
         for shape in shapes.targeted():
             if not shape.deactivated:

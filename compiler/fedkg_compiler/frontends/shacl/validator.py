@@ -27,6 +27,7 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
 )
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     MEMBERS,
+    hide_graphs,
     select,
     to_store,
     triple_to_store,
@@ -87,8 +88,7 @@ class Validator:
     Args:
         shapes: the shapes. data: the graph with the data and the shapes. store: the same triples,
             for queries. prefixes: those of queries that do not state them. left_out: components of
-            shapes that are decided elsewhere. has_named_graphs: whether the store has the named
-            graphs of the data, so that queries can read them.
+            shapes that are decided elsewhere.
 
     Raises:
         Undecidable: the shapes cannot be evaluated. All methods raise it.
@@ -101,11 +101,8 @@ class Validator:
         store: ox.Store,
         prefixes: Mapping[str, str],
         left_out: Iterable[tuple[Shape, Constraint]] = (),
-        *,
-        has_named_graphs: bool = True,
     ) -> None:
         self.shapes, self.data, self.store, self.prefixes = shapes, data, store, prefixes
-        self._has_named_graphs = has_named_graphs
         self._left_out = {(shape.node, constraint) for shape, constraint in left_out}
         self._failing: dict[Node, dict[Node, bool]] = {}
         """Whether nodes violate a shape, by shape."""
@@ -327,9 +324,7 @@ class Validator:
         Args:
             bound: the variable that stands for the nodes.
         """
-        if not self._has_named_graphs and names_graph(text):
-            sentence = "a query has GRAPH, and `fedkg validate` reads the data without named graphs"
-            raise Undecidable(sentence, shape.node)
+        has_graph = names_graph(text)
         if "$PATH" in text:
             if shape.path is None:
                 raise Undecidable("a query has $PATH, but its shape has no path", shape.node)
@@ -340,7 +335,9 @@ class Validator:
         if isinstance(shape.node, URIRef):
             text = with_constant(text, "currentShape", shape.node)
         try:
-            text = with_closures_last(with_members(text))
+            # The members of a class in one graph are not those in the data.
+            text = hide_graphs(text, SHAPES) if has_graph else with_members(text)
+            text = with_closures_last(text)
             if str(MEMBERS) in text:
                 self._store_members()
             return select(self.store, text, list(nodes), self.prefixes, bound, self.functions)
@@ -434,7 +431,7 @@ class Validator:
             stated = [one for one in graph.objects(node, SH.message) if isinstance(one, Literal)]
             if stated:
                 return stated
-        return [Literal(_default_message(constraint))]
+        return [Literal(default_message(constraint))]
 
 
 def component_name(constraint: Constraint) -> str:
@@ -747,7 +744,8 @@ _MESSAGES = {
 """The messages of components without `sh:message`, in the shape or in the query."""
 
 
-def _default_message(constraint: Constraint) -> str:
+def default_message(constraint: Constraint) -> str:
+    """The message of a result if neither the shape nor the query has one."""
     arguments = constraint.values
     if constraint.name.startswith("qualified"):
         arguments = (constraint.node,)
@@ -756,9 +754,9 @@ def _default_message(constraint: Constraint) -> str:
 
 
 def _shown(term: Node) -> str:
-    """A term in a message: numbers and dates without quotes and datatype."""
+    """A term in a message: numbers and dates without quotes, and texts without datatype."""
     if isinstance(term, BNode):
         return "a shape without a name"
-    if isinstance(term, Literal) and term.datatype not in (None, XSD.string):
-        return str(term)
+    if isinstance(term, Literal) and term.datatype is not None:
+        return Literal(str(term)).n3() if term.datatype == XSD.string else str(term)
     return term.n3()
