@@ -3,11 +3,11 @@
     python benchmarks/page_load.py [--turns 5] [--rules 1000] [--sites 100]
 
 The pages: the incident report that `fedkg eval --report` writes for RULES rules at SITES sites, the
-report of the run in examples/plants, and the playground, if `make playground` has built it (served
-on this computer, because browsers load no module from a file). Each turn is a new browser with an
-empty profile, in a window of 1280 pixels. A time ends when the page has painted its first content
-and fired its load event; of the playground also when the verdicts of its example are there, which
-needs Python in the browser and has no limit. Wall times: run it while nothing else runs.
+report of the run in examples/plants, and the playground, if `make playground` has built it. Each
+turn is a new browser with an empty profile, in a window of 1280 pixels. A time ends when the page
+has painted its first content and fired its load event; of the playground also when the verdicts of
+its example are there, and when it lists the first problem of rules with an error. Both need Python
+in the browser and have no limit. Wall times: run it while nothing else runs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 from reporting.rows import Row, limit, without_peer
-from typing_extensions import override
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAYGROUND = ROOT / "build/playground/page"
@@ -35,22 +31,8 @@ SHOWN = (
     "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity)"
 )
 VERDICTS = "document.querySelectorAll('#verdicts tbody tr').length"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files without a log."""
-
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class Server(ThreadingHTTPServer):
-    """Says nothing of a browser that ends while it loads a file."""
-
-    @override
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass
+PROBLEMS = "document.querySelectorAll('#problems li[data-code]').length"
+WRONG_RULES = {"rules.fkg": "signal pressure in bar\nrule hot require pressure <= 80 degC\n"}
 
 
 def fedkg(*arguments: str | Path, folder: Path) -> None:
@@ -128,20 +110,19 @@ def measure(turns: int, rules: int, sites: int) -> list[Row]:
             limit(claim, [time_page(path.as_uri()) for _ in range(turns)], LIMIT_MS)
             for claim, path in pages.items()
         ]
-    shown, ready = (
-        "playground: until it is shown, ms",
-        "playground: until Python has evaluated its example, ms",
-    )
+    shown = "playground: until it is shown, ms"
     if not (PLAYGROUND / "parts.json").is_file():
         return [*rows, without_peer(shown, "not run: needs `make playground`", "")]
-    server = Server(("127.0.0.1", 0), partial(Quiet, directory=str(PLAYGROUND)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}/index.html"
+    from docs_hook import encode_state
+
+    url = (PLAYGROUND / "index.html").as_uri()
     rows.append(limit(shown, [time_page(url) for _ in range(turns)], LIMIT_MS))
-    times = [time_page(url, VERDICTS) for _ in range(turns)]
-    rows.append(without_peer(ready, "no limit", "", ours=times))
-    server.shutdown()
-    server.server_close()
+    for claim, address, condition in (
+        ("until Python has evaluated its example", url, VERDICTS),
+        ("until the first problem is listed", f"{url}#{encode_state(WRONG_RULES)}", PROBLEMS),
+    ):
+        times = [time_page(address, condition) for _ in range(turns)]
+        rows.append(without_peer(f"playground: {claim}, ms", "no limit", "", ours=times))
     return rows
 
 
@@ -153,7 +134,8 @@ def main() -> None:
     parser.add_argument("--rules", type=int, default=1000)
     parser.add_argument("--sites", type=int, default=100)
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "tests"))  # the driver of Chromium
+    # the driver of Chromium, and the state of a page in its address
+    sys.path += [str(ROOT / "tests"), str(ROOT / "playground")]
     print(json.dumps(measure(options.turns, options.rules, options.sites)))
 
 

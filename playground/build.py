@@ -8,6 +8,8 @@ documentation contains it if it exists when the documentation is built.
 from __future__ import annotations
 
 import argparse
+import base64
+import gzip
 import json
 import shutil
 import subprocess
@@ -88,6 +90,15 @@ def pack(target: Path, files: Iterable[tuple[str, Path]]) -> None:
             archive.write(path, name)
 
 
+def embed(page: Path, names: Iterable[str]) -> None:
+    """Write a script for each of these files that gives it to the page, for a page from disk."""
+    for name in names:
+        script = page / "disk" / f"{name}.js"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        text = base64.b64encode(gzip.compress((page / name).read_bytes(), mtime=0)).decode()
+        script.write_text(f'receiveFile("{name}", "{text}");\n')
+
+
 def tree(folder: Path) -> Iterable[tuple[str, Path]]:
     """The files below a folder."""
     for path in sorted(folder.rglob("*")):
@@ -129,17 +140,22 @@ def build(folder: Path, numpy: Path | None) -> Path:
     shutil.copytree(HERE / "page", page)
     (page / "words.json").write_text(json.dumps(sorted(WORDS)))
     (page / "examples.json").write_text(json.dumps(examples()))
+    (page / "worker.json").write_text(json.dumps((page / "worker.js").read_text(encoding="utf-8")))
     modules = folder / "node_modules"
     bundle = [str(modules / ".bin" / "esbuild"), str(page / "page.js"), "--bundle", "--minify"]
     bundled = folder / "page.js"
     run([*bundle, "--format=iife", f"--outfile={bundled}"], folder)
     shutil.move(bundled, page / "page.js")
-    for name in ("words.json", "examples.json"):
+    for name in ("words.json", "examples.json", "worker.json"):
         (page / name).unlink()
     (page / "pyodide").mkdir()
-    for path in sorted((modules / "pyodide").iterdir()):
-        if path.suffix[1:] in RUNTIME and path.name != "package.json":
-            shutil.copy(path, page / "pyodide")
+    pyodide = [
+        path
+        for path in sorted((modules / "pyodide").iterdir())
+        if path.suffix[1:] in RUNTIME and path.name != "package.json"
+    ]
+    for path in pyodide:
+        shutil.copy(path, page / "pyodide")
     wheels = {name: sorted((folder / "wheels" / name).glob("*.whl")) for name in ("first", "later")}
     known = {path.name for path in wheels["first"]}
     later = [path for path in wheels["later"] if path.name not in known]
@@ -160,6 +176,7 @@ def build(folder: Path, numpy: Path | None) -> Path:
     }
     (page / "parts.json").write_text(json.dumps(parts))
     run(["node", str(HERE / "precompile.mjs"), str(page)], folder)
+    embed(page, ["parts.json", *folders, *(f"pyodide/{path.name}" for path in pyodide)])
     return page
 
 

@@ -88,7 +88,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=code_page(code)))
     if is_built():
         for path in sorted(BUILT.rglob("*")):
-            if path.is_file():
+            # the copies of the files for a page from disk would double the size of the site
+            if path.is_file() and BUILT / "disk" not in path.parents:
                 place = f"{APP}/{path.relative_to(BUILT)}"
                 files.append(File.generated(config, place, abs_src_path=str(path)))
     return files

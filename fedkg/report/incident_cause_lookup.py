@@ -66,6 +66,24 @@ class CandidateCauses:
             or any(own & set(headers) for own in self.columns.values())
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """The edges in their order, and the columns, for `from_json`."""
+        shown = ("driver", "driven", "evidence", "is_significant")
+        return {
+            "run": self.run,
+            "edges": [{name: getattr(edge, name) for name in shown} for edge in self.edges],
+            "columns": {client: sorted(own) for client, own in self.columns.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> CandidateCauses:
+        """The causes as the report of a run shows them: with the evidence only in words."""
+        return cls(
+            run=document["run"],
+            edges=tuple(CandidateCause(**edge) for edge in document["edges"]),
+            columns={client: frozenset(own) for client, own in document["columns"].items()},
+        )
+
 
 def read_causes(folder: Path) -> CandidateCauses:
     """Read the edges of a causal discovery, or of a training that found edges between its sites.

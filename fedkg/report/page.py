@@ -224,16 +224,21 @@ def _incidents(records: RunRecords, incidents: Mapping[str, Any]) -> Context:
     """Incidents in data or predictions; empty if they violate no rule, or the run may not tell."""
     if not incidents:
         return {}
-    edges = edges_of_sites(
-        {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}
-        for row in records.causes
-    )
-    causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
+    if "causes" in incidents:
+        causes = CandidateCauses.from_json(incidents["causes"])
+    else:
+        edges = edges_of_sites(
+            {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}
+            for row in records.causes
+        )
+        causes = CandidateCauses(run=records.folder.name, edges=tuple(edges), columns={})
     neighbours = {
         name: [Neighbour(**(one | {"others": tuple(one["others"])})) for one in each]
         for name, each in incidents.get("neighbours", {}).items()
     }
-    return incident_context(incidents, neighbours=neighbours, causes=causes if edges else None)
+    return incident_context(
+        incidents, neighbours=neighbours, causes=causes if causes.edges or causes.columns else None
+    )
 
 
 def _prediction_notes(incidents: Mapping[str, Any]) -> list[str]:

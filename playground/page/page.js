@@ -8,10 +8,13 @@ import { tags } from "@lezer/highlight";
 import { LSPClient, languageServerExtensions } from "@codemirror/lsp-client";
 import words from "./words.json";
 import examples from "./examples.json";
+import workerText from "./worker.json";
 
 const RULES = "rules.fkg";
 const TABLE = "table.csv";
 const FOLDER = "file:///playground/";
+const NEEDS_SERVER =
+  "open this page through a server: run `python -m http.server` in its folder, then open http://localhost:8000";
 const PAUSE = 400; // milliseconds without a change after which verdicts and the URL follow
 const element = (id) => document.getElementById(id);
 
@@ -40,9 +43,29 @@ async function decodeState(fragment) {
   return files;
 }
 
-// The worker, and the transport of the language server.
+// The worker, and the transport of the language server. A browser gives a page from disk neither a
+// worker nor a fetched file, but scripts: they contain the files for a worker made of text.
 
-const worker = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
+const fromDisk = location.protocol === "file:";
+const workerURL = fromDisk
+  ? `data:text/javascript,${encodeURIComponent(workerText)}`
+  : new URL("worker.js", document.baseURI);
+const worker = new Worker(workerURL, { type: "module" });
+
+/** Load a script that calls `receiveFile` with the name and the content of a file. */
+function loadFile(name) {
+  const script = make("script", { src: `disk/${name}.js` });
+  script.addEventListener("load", () => script.remove());
+  script.addEventListener("error", () => showStatus(NEEDS_SERVER));
+  document.head.append(script);
+}
+
+window.receiveFile = async (name, text) => {
+  const packed = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const bytes = await squeeze(packed, new DecompressionStream("gzip"));
+  worker.postMessage({ name, bytes }, [bytes.buffer]);
+};
+
 const listeners = new Set();
 const answers = new Map();
 let calls = 0;
@@ -66,7 +89,8 @@ worker.addEventListener("message", ({ data }) => {
   else if (data.id !== undefined) {
     answers.get(data.id)(data.result);
     answers.delete(data.id);
-  } else if (data.error !== undefined) showStatus(`Python did not start: ${data.error}`);
+  } else if (data.wanted !== undefined) loadFile(data.wanted);
+  else if (data.error !== undefined) showStatus(`Python did not start: ${data.error}`);
   else {
     showStatus(data.status);
     if (data.facts !== undefined) {
@@ -76,7 +100,7 @@ worker.addEventListener("message", ({ data }) => {
   }
 });
 worker.addEventListener("error", () => {
-  if (document.body.dataset.status === undefined) showStatus("open this page through a server, such as: python -m http.server");
+  if (document.body.dataset.status === undefined) showStatus(NEEDS_SERVER);
 });
 
 function showStatus(text) {

@@ -1,15 +1,39 @@
 // Runs Python: the compiler, the language server and the interpreter of fedkg, in a web worker.
-// Messages to it: {call, args, id}; from it: {lsp} for the editor, {id, result}, {status}, {error}.
-import { loadPyodide } from "./pyodide/pyodide.mjs";
+// Messages to it: {call, args, id}, {name, bytes} of a file; from it: {lsp} for the editor,
+// {id, result}, {status}, {error}, {wanted}: the name of a file that the page must send.
 
+const FROM_DISK = import.meta.url.startsWith("data:"); // where the browser refuses to fetch files
+const DISK = "file:///";
+const wanted = new Map();
 let session;
 const waiting = [];
 
 /** The bytes of a file of the playground. */
 async function bytesOf(name) {
+  if (FROM_DISK) {
+    postMessage({ wanted: name });
+    return new Promise((resolve) => wanted.set(name, resolve));
+  }
   const response = await fetch(new URL(name, import.meta.url));
   if (!response.ok) throw new Error(`${name}: ${response.status}`);
   return new Uint8Array(await response.arrayBuffer());
+}
+
+/** A JavaScript module of the playground. */
+async function importModule(name) {
+  if (!FROM_DISK) return import(new URL(name, import.meta.url));
+  const script = new Blob([await bytesOf(name)], { type: "text/javascript" });
+  return import(URL.createObjectURL(script));
+}
+
+/** What Pyodide needs to find its files. */
+async function pyodideOptions() {
+  if (!FROM_DISK) return {};
+  const headers = { "content-type": "application/wasm" }; // Pyodide only asks for it of WebAssembly
+  globalThis.fetch = async (url) =>
+    new Response(await bytesOf(String(url).slice(DISK.length)), { headers });
+  const { default: createPyodideModule } = await importModule("pyodide/pyodide.asm.mjs");
+  return { indexURL: `${DISK}pyodide/`, createPyodideModule };
 }
 
 function answer({ call, args, id }) {
@@ -26,7 +50,8 @@ function answer({ call, args, id }) {
 async function start() {
   const parts = JSON.parse(new TextDecoder().decode(await bytesOf("parts.json")));
   postMessage({ status: "loading Python" });
-  const python = await loadPyodide();
+  const { loadPyodide } = await importModule("pyodide/pyodide.mjs");
+  const python = await loadPyodide(await pyodideOptions());
   postMessage({ status: "loading the compiler" });
   const unpack = async (archives) => {
     for (const name of archives) {
@@ -46,7 +71,8 @@ async function start() {
 }
 
 addEventListener("message", ({ data }) => {
-  if (session === undefined) waiting.push(data);
+  if (data.bytes !== undefined) wanted.get(data.name)(data.bytes);
+  else if (session === undefined) waiting.push(data);
   else answer(data);
 });
 

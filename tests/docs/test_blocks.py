@@ -110,6 +110,23 @@ def _run(command: str, expected: list[str], exit_code: int, where: str, terminal
     )
 
 
+PRINT_NOTHING = frozenset({"fedkg fmt tested.fkg --check"})
+"""Commands that print nothing if all is well."""
+
+
+def test_each_command_has_its_output() -> None:
+    """A command that writes its output to a file has none."""
+    silent = [
+        f"{page.relative_to(ROOT)}:{block.line}: $ {command}"
+        for page in pages()
+        for block in blocks(page)
+        if block.language == "console"
+        for command, expected in commands(block.text)
+        if not expected and " > " not in command and command not in PRINT_NOTHING
+    ]
+    assert silent == []
+
+
 def test_a_page_with_a_wrong_output_fails(terminal: Command) -> None:
     """The gate itself can fail."""
     with pytest.raises(AssertionError, match="the page does not"):

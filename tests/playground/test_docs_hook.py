@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
 
 from fedkg_compiler.diagnostics import CODES
 
@@ -97,6 +99,22 @@ def test_a_block_has_its_own_language(
 def test_without_the_playground_there_are_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook, "is_built", lambda: False)
     assert "playground" not in hook.code_page("FKG200")
+
+
+def test_the_site_has_no_copies_for_a_page_from_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("parts.json", "worker.js", "disk/parts.json.js", "disk/pyodide/pyodide.mjs.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(hook, "BUILT", tmp_path)
+    config = MkDocsConfig()
+    config.load_dict({"site_name": "site"})
+    config.validate()
+    monkeypatch.setattr(config.plugins, "_current_plugin", "hook", raising=False)
+    places = {one.src_uri for one in hook.on_files(Files([]), config)}
+    app = {place.removeprefix("playground/app/") for place in places if "/app/" in place}
+    assert app == {"parts.json", "worker.js"}
 
 
 def test_a_folder_without_numpy_is_an_error(tmp_path: Path) -> None:

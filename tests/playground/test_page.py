@@ -1,9 +1,10 @@
-"""The playground in Chromium, served from this computer alone."""
+"""The playground in Chromium, served from this computer alone, and from disk."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -183,6 +184,26 @@ def test_the_link_of_a_code_opens_its_example(address: str) -> None:
         tab.wait("document.querySelector('#problems li[data-code=FKG001]')", PATIENCE)
         shown = tab.run("document.querySelector('.cm-content').innerText")
         assert shown.rstrip() == text.rstrip()
+
+
+def test_the_page_from_disk_shows_diagnostics() -> None:
+    state = load("docs_hook").encode_state({"rules.fkg": RULES})
+    with chromium() as tab:
+        tab.send("Page.navigate", url=f"{(BUILT / 'index.html').as_uri()}#{state}")
+        tab.wait("document.querySelectorAll('#problems li[data-code]').length >= 2", PATIENCE)
+        paint = tab.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        assert paint < 2000
+        tab.wait("document.body.dataset.status === 'ready'", PATIENCE)
+        assert tab.errors() == []
+
+
+def test_a_page_from_disk_without_its_scripts_names_the_server(tmp_path: Path) -> None:
+    for name in ("index.html", "page.js", "style.css"):
+        shutil.copy(BUILT / name, tmp_path)
+    with chromium() as tab:
+        tab.open(tmp_path / "index.html", width=1280)
+        tab.wait("document.getElementById('status').innerText.includes('python -m http.server')")
+        assert tab.run("document.querySelectorAll('.cm-line').length") > 0
 
 
 def test_a_rule_is_explained(page: Page) -> None:

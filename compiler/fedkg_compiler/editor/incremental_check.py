@@ -10,7 +10,7 @@ this leaves out, a moment after the last change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,8 +58,8 @@ class IncrementalCheck:
         """
         chunks = _units(document)
         declarations = tuple(_key(c) for c in chunks if c.first_word not in INDEPENDENT)
-        changed = self._changed(chunks, declarations)
-        text = _blank_all_but(document, [*changed, *_first_of_each_kind(chunks)])
+        changed = set(self._changed(chunks, declarations))
+        text = _blank_all_but(document.text, chunks, changed | _first_of_each_kind(chunks))
         fresh = check_text(document.path, text, self.graphs, self.memory)
         found = [
             *(one for one in fresh if not _is_inside(one, chunks) or _is_inside(one, changed)),
@@ -97,7 +97,7 @@ class IncrementalCheck:
         names = {found[1] for text in edited if (found := _NAME.match(text.lstrip()))}
         texts = {_key(chunk) for chunk in chunks}
         gone = [chunk for chunk in self._chunks if _key(chunk) not in texts]
-        changed = [
+        changed = {
             chunk
             for chunk in chunks
             if _key(chunk) not in self._known
@@ -107,7 +107,7 @@ class IncrementalCheck:
                 for related in one.related
                 for other in gone
             )
-        ]
+        }
         used = {word for chunk in changed for word in _WORD.findall(chunk.text)}
         used |= {found[1] for chunk in changed if (found := _NAME.match(chunk.text.lstrip()))}
         return [
@@ -147,8 +147,7 @@ def _units(document: RuleDocument) -> list[Chunk]:
     the parser reads them together.
     """
     units: list[Chunk] = []
-    for statement in document.statements:
-        chunk = statement.chunk
+    for chunk in document.chunks:
         if units and chunk.first_word not in STATEMENT_WORDS:
             units[-1] = joined([units[-1], chunk])
         else:
@@ -156,16 +155,15 @@ def _units(document: RuleDocument) -> list[Chunk]:
     return units
 
 
-def _first_of_each_kind(chunks: Sequence[Chunk]) -> list[Chunk]:
+def _first_of_each_kind(chunks: Sequence[Chunk]) -> set[Chunk]:
     """A rule and an example: without any, the text would be diagnosed as one without rules."""
     firsts = {chunk.first_word: chunk for chunk in reversed(chunks)}
-    return [firsts[word] for word in sorted(INDEPENDENT) if word in firsts]
+    return {firsts[word] for word in INDEPENDENT if word in firsts}
 
 
-def _blank_all_but(document: RuleDocument, kept: Sequence[Chunk]) -> str:
+def _blank_all_but(text: str, chunks: Sequence[Chunk], kept: Set[Chunk]) -> str:
     """The text with empty lines in place of all other statements."""
-    text = plain_text(document.text)
-    chunks = _units(document)
+    text = plain_text(text)
     lead = len(text) - sum(len(chunk.text) for chunk in chunks)
     return text[:lead] + "".join(
         chunk.text if chunk in kept else "\n" * chunk.text.count("\n") for chunk in chunks
@@ -193,5 +191,5 @@ def _contains(chunk: Chunk, span: Span) -> bool:
     return span.file == chunk.file and chunk.line <= span.line < chunk.line + lines
 
 
-def _is_inside(diagnostic: Diagnostic, chunks: Sequence[Chunk]) -> bool:
+def _is_inside(diagnostic: Diagnostic, chunks: Collection[Chunk]) -> bool:
     return any(_contains(chunk, diagnostic.span) for chunk in chunks)

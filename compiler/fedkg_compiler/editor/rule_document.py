@@ -105,7 +105,15 @@ class RuleDocument:
 
     path: Path
     text: str
+    _chunks: list[Chunk] = field(default_factory=list, init=False, repr=False)
     _statements: list[ParsedStatement] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The text of each statement in the order of the file; nothing is parsed for it."""
+        if not self._chunks:
+            self._chunks = split(plain_text(self.text), str(self.path))
+        return self._chunks
 
     @property
     def statements(self) -> list[ParsedStatement]:
@@ -113,8 +121,7 @@ class RuleDocument:
         if not self._statements:
             file = str(self.path)
             self._statements = [
-                ParsedStatement(chunk=chunk, tree=_tree(chunk.text, file))
-                for chunk in split(plain_text(self.text), file)
+                ParsedStatement(chunk=chunk, tree=_tree(chunk.text, file)) for chunk in self.chunks
             ]
         return self._statements
 

@@ -348,6 +348,13 @@ class Job(Section):
         default=None,
         description="Measure the constants of the convergence theorems and report them.",
     )
+    causes: str | None = Field(
+        default=None,
+        description=(
+            "A run of a causal discovery; where rules are violated, the report lists the candidate "
+            "causes it found."
+        ),
+    )
 
     @field_validator("augment", mode="before")
     @classmethod

@@ -248,6 +248,7 @@ def with_absolute_paths(job: Job, base: Path) -> Job:
             },
             "rules": tuple(str(absolute(rule)) for rule in job.rules),
             "pack": absolute(job.pack),
+            "causes": absolute(job.causes),
             "data": job.data.model_copy(
                 update={
                     "set": absolute_module(job.data.set) if job.data.set else None,

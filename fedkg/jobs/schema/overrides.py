@@ -13,7 +13,7 @@ from fedkg.jobs.schema.endpoint_recognition import is_address
 DOTTED_KEY_SECTIONS = ("compare", "corrupt.compare")
 """Sections with dotted keys: everything after their name is one key."""
 
-PATH_FIELDS = ("data.path", "data.sites_file", "data.server_table", "pack", "rules")
+PATH_FIELDS = ("data.path", "data.sites_file", "data.server_table", "pack", "rules", "causes")
 
 
 def canonical_field(field: str) -> str:

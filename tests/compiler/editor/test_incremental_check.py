@@ -9,6 +9,8 @@ import pytest
 
 from fedkg_compiler.editor.incremental_check import IncrementalCheck
 from fedkg_compiler.editor.rule_document import RuleDocument
+from fedkg_compiler.frontends.fkg.syntax import parser
+from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Branch, parse_statement
 from fedkg_compiler.input_files import instead
 from fedkg_compiler.pipeline import compile_rules
 
@@ -59,6 +61,25 @@ def test_edits_one_after_the_other(path: Path, edits: int) -> None:
     for text in texts:
         found = check.check(RuleDocument(path, text))
         assert sorted(map(repr, found)) == check_whole(path, text)
+
+
+def test_a_change_of_one_rule_parses_no_other_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals = "".join(f"signal s{one} in bar\n" for one in range(20))
+    text = f"{signals}rule a require s0 <= 8 bar\nrule b require s1 <= 6 bar\n"
+    check = IncrementalCheck()
+    check.check(RuleDocument(tmp_path / "x.fkg", text))
+    parsed: list[str] = []
+
+    def record(statement: str) -> Branch | None:
+        parsed.append(statement)
+        return parse_statement(statement)
+
+    monkeypatch.setattr(parser, "parse_statement", record)
+    found = check.check(RuleDocument(tmp_path / "x.fkg", text.replace("s1 <= 6", "x <= 6")))
+    assert [(one.code, one.span.line) for one in found] == [("FKG200", 22)]
+    assert parsed == ["rule b require x <= 6 bar\n"]
 
 
 def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path: Path) -> None:

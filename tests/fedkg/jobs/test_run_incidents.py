@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedkg.errors import UsageError
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.experiment.site_sample_statistics import TEST, TRAIN
@@ -84,6 +85,28 @@ def test_a_run_shows_the_incidents_in_its_data_and_rebuilds_them(tmp_path: Path)
     (folder / INCIDENTS).write_text("{}")
     resume(folder)
     assert (folder / INCIDENTS).read_bytes() == body
+
+
+def test_a_run_shows_the_causes_that_another_run_found(tmp_path: Path) -> None:
+    edge = {"driver": "boiler", "driven": "M01", "adjusted": 0.01, "reference": 0.5, "lag": 2}
+    documents = {
+        "environment.json": {"kind": "causes", "job": {"clients": {}}},
+        "results.json": {"edges": [edge], "clients": {"M01": {}, "boiler": {}}, "level": 0.05},
+    }
+    (tmp_path / "granger").mkdir()
+    for name, document in documents.items():
+        (tmp_path / "granger" / name).write_text(json.dumps(document))
+    RunFolder(tmp_path / "granger").log_files(documents)
+    (tmp_path / "job.yaml").write_text(json.dumps(_job(tmp_path, causes="granger")))
+    folder = run_job(tmp_path / "job.yaml", out=tmp_path / "run").folder
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", (folder / "report.html").read_text("utf-8")))
+    assert "boiler drives M01 p = 0.010 corrected, strength 0.5, 2 steps later" in text
+
+
+def test_causes_of_a_folder_without_a_run_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere is not a run folder"):
+        run_job(_job(tmp_path, causes=str(tmp_path / "nowhere")), out=tmp_path / "run")
+    assert run_job(_job(tmp_path), out=tmp_path / "run").folder.is_dir(), "nothing is in the way"
 
 
 def test_a_run_shows_the_incidents_in_its_predictions_and_rebuilds_them(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import lru_cache
 from itertools import islice
 
 from fedkg._internal.name_matching import nearest_name
@@ -38,6 +39,8 @@ MAX_NESTING = 60
 MAX_TERMS = 200
 MAX_CHAIN = 5_000
 """Sides of one chain of comparisons and their operators."""
+KEPT_STATEMENTS = 1_024
+"""Statements that stay parsed: an editor compiles all declarations again after each change."""
 
 
 def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
@@ -109,16 +112,16 @@ class _Reading:
         run = self._run_below()
         if run:
             whole = joined([chunk, *run])
-            tree = _branch(whole)
-            if tree is not None:
+            parsed = _parse_chunk(whole)
+            if parsed is not None:
                 for _ in run:
                     self.waiting.popleft()
                 self.problems.append(_why(run[0], start=True, continues=True))
-                self._build(whole, tree)
+                self._keep(whole, *parsed)
                 return
-        tree = _branch(chunk)
-        if tree is not None:
-            self._build(chunk, tree)
+        parsed = _parse_chunk(chunk)
+        if parsed is not None:
+            self._keep(chunk, *parsed)
             return
         if len(chunk.text) > MAX_STATEMENT:
             self.problems.append(_too_long(chunk))
@@ -155,35 +158,14 @@ class _Reading:
         self.problems.append(_why(chunk, start=True))
         self._lose(chunk)
 
-    def _build(self, chunk: Chunk, tree: Branch) -> None:
-        at = StatementText(chunk)
-        deep = too_deep(tree)
-        if deep is None:
-            self.statements.append(build_declaration(at, tree) or build_knowledge(at, tree))
-            self.problems.extend(at.problems)
-            return
-        branch, what = deep
-        if what == "nesting":
-            message, hint = (
-                f"this is nested more than {MAX_NESTING} deep",
-                "split the rule into several",
-            )
-        elif what == "chain":
-            message, hint = (
-                f"more than {MAX_CHAIN // 2:,} comparisons are chained here",
-                "split the chain into several rules",
-            )
+    def _keep(
+        self, chunk: Chunk, statement: Statement | None, problems: tuple[Diagnostic, ...]
+    ) -> None:
+        self.problems.extend(problems)
+        if statement is None:
+            self._lose(chunk)
         else:
-            message, hint = (
-                f"more than {MAX_TERMS} terms are joined here",
-                "split the sum, or write: sum of ... over ... where { ... }",
-            )
-        self.problems.append(
-            Diagnostic(
-                code="FKG034", severity="error", span=at.span(branch), message=message, help=hint
-            )
-        )
-        self._lose(chunk)
+            self.statements.append(statement)
 
     def _lose(self, chunk: Chunk) -> None:
         gone = find_lost_names(chunk)
@@ -218,9 +200,38 @@ def _why(chunk: Chunk, *, start: bool = False, continues: bool = False) -> Diagn
     return explain_start(chunk, continues=continues) if start else explain(chunk)
 
 
-def _branch(chunk: Chunk) -> Branch | None:
-    """The parser's tree of a statement; None where it does not parse, or is too long to be one."""
-    return parse_statement(chunk.text) if len(chunk.text) <= MAX_STATEMENT else None
+@lru_cache(maxsize=KEPT_STATEMENTS)
+def _parse_chunk(chunk: Chunk) -> tuple[Statement | None, tuple[Diagnostic, ...]] | None:
+    """A statement and its problems; the statement is None if it is too deep. None if the chunk does
+    not parse, or is too long.
+    """
+    tree = parse_statement(chunk.text) if len(chunk.text) <= MAX_STATEMENT else None
+    if tree is None:
+        return None
+    at = StatementText(chunk)
+    deep = too_deep(tree)
+    if deep is None:
+        return build_declaration(at, tree) or build_knowledge(at, tree), tuple(at.problems)
+    branch, what = deep
+    if what == "nesting":
+        message, hint = (
+            f"this is nested more than {MAX_NESTING} deep",
+            "split the rule into several",
+        )
+    elif what == "chain":
+        message, hint = (
+            f"more than {MAX_CHAIN // 2:,} comparisons are chained here",
+            "split the chain into several rules",
+        )
+    else:
+        message, hint = (
+            f"more than {MAX_TERMS} terms are joined here",
+            "split the sum, or write: sum of ... over ... where { ... }",
+        )
+    problem = Diagnostic(
+        code="FKG034", severity="error", span=at.span(branch), message=message, help=hint
+    )
+    return None, (problem,)
 
 
 def _too_long(chunk: Chunk) -> Diagnostic:
