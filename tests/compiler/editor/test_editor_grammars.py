@@ -26,6 +26,8 @@ from fedkg_compiler.frontends.fkg.syntax.statement_grammar import STATEMENT_WORD
 ROOT = Path(__file__).parents[3]
 EXTENSION = ROOT / "editors/vscode"
 LINE = 'rule a "T" for ?m where { ?m a plant:C } require if `TIC 1` <= 5.5 bar then not y # c'
+MINUTES = "signal t in min\nrule b require min(x, t) <= 3 min"
+"""`min` is a function once and a unit twice."""
 
 
 def test_every_statement_has_help() -> None:
@@ -111,9 +113,11 @@ def test_the_extension_packs_and_its_grammar_colours_a_rule(packed: Path) -> Non
     } <= names
     run = subprocess.run(
         ["node", str(Path(__file__).with_name("tokenize.js")), str(packed)],
-        input=LINE, capture_output=True, text=True, check=True, timeout=60,
+        input=f"{LINE}\n{MINUTES}", capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    scopes = dict(json.loads(run.stdout))
+    found = json.loads(run.stdout)
+    assert [scope for text, scope in found if text == "min"] == ["keyword.operator.word.fkg"]
+    scopes = dict(found)
     assert scopes["rule"] == "keyword.declaration.fkg"
     assert scopes["?m"] == "variable.parameter.fkg"
     assert scopes["`TIC 1`"] == "variable.other.quoted.fkg"
