@@ -113,6 +113,14 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
 
+    def click(self, element: str) -> None:
+        """Click with the mouse on the middle of an element, a JavaScript expression."""
+        box = self.run(f"(({element}).getBoundingClientRect().toJSON())")
+        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            button = "none" if kind == "mouseMoved" else "left"
+            self.send("Input.dispatchMouseEvent", type=kind, button=button, clickCount=1, **place)
+
     def errors(self) -> list[str]:
         """Errors of scripts and of loading since the page was opened."""
         return [
