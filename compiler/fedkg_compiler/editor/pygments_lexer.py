@@ -36,6 +36,7 @@ class RuleLexer(RegexLexer):
                 ),
                 Keyword,
             ),
+            (r"(?<=\d )min\b|(?<=\bin )min\b", Name),  # minutes, not the smallest
             (words(tuple(OPERATORS), prefix=r"\b", suffix=r"\b"), Operator.Word),
             (r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", Number),
             (r"<=|>=|==|!=|\+/-|[<>=+\-*/^≤≥≠±%°]", Operator),

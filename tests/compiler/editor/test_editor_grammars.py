@@ -59,6 +59,8 @@ def test_pygments_reads_every_character_and_colours_words() -> None:
     assert kinds["then"] == "Token.Operator.Word"
     assert kinds["plant:C"] == "Token.Name.Class"
     assert kinds["# c"] == "Token.Comment.Single"
+    minutes = [str(kind) for kind, text in RuleLexer().get_tokens(MINUTES) if text == "min"]
+    assert minutes == ["Token.Name", "Token.Operator.Word", "Token.Name"]
 
 
 def test_the_extension_starts_the_language_server_for_rule_files() -> None:
