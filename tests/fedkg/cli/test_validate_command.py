@@ -205,6 +205,56 @@ def test_queries_address_named_graphs(
     assert found == {f"http://example.org/{name[3:]}" for name in focus_nodes}
 
 
+@pytest.mark.parametrize(
+    ("shapes", "focus_nodes"),
+    [
+        (
+            """sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:prefixes ; sh:select '''
+            SELECT $this ?graph ?value { GRAPH ?graph { $this ex:pressure ?value } }''' ]""",
+            {"ex:p1"},
+        ),
+        (
+            """sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:prefixes ;
+            sh:select "SELECT $this { $this a ex:Pump FILTER(ex:graphs($this) > 1) }" ]""",
+            {"ex:p1"},
+        ),
+        (
+            """sh:target [ a sh:SPARQLTarget ; sh:prefixes ex:prefixes ; sh:select '''
+            SELECT ?this { GRAPH ?g { ?this ?p ?o }
+                FILTER(?g NOT IN (<file:///data.trig>, <file:///graphs.ttl>)) }''' ] ;
+            sh:class ex:Fan""",
+            {"ex:p1"},
+        ),
+    ],
+)
+def test_graphs_of_fedkg_itself_are_hidden(
+    folder: Path, capsys: pytest.CaptureFixture[str], shapes: str, focus_nodes: set[str]
+) -> None:
+    data = "ex:p1 a ex:Pump . ex:p2 a ex:Pump . ex:survey { ex:p1 ex:pressure 12 }"
+    (folder / "data.trig").write_text(HEAD + data, encoding="utf-8")
+    text = f"""ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/" ] , [
+        sh:prefix "rdfs" ; sh:namespace "http://www.w3.org/2000/01/rdf-schema#" ] .
+    ex:graphs a sh:SPARQLFunction ; sh:parameter [ sh:path ex:x ] ; sh:prefixes ex:prefixes ;
+        sh:select "SELECT (COUNT(DISTINCT ?g) AS ?n) {{ GRAPH ?g {{ $x ?p ?o }} }}" .
+    ex:A a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes ex:prefixes ;
+        sh:select "SELECT $this {{ $this a/rdfs:subClassOf* ex:Fan }}" ] .
+    ex:S a sh:NodeShape ; {shapes} ."""
+    (folder / "graphs.ttl").write_text(HEAD + text, encoding="utf-8")
+    report = call(capsys, "validate", "data.trig", "graphs.ttl", "--json").json
+    found = {one["focus_node"]["value"] for one in report["results"]}
+    assert found == {f"http://example.org/{name[3:]}" for name in focus_nodes}
+
+
+def test_a_dataset_of_a_query_is_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = """ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:select
+        "SELECT $this FROM NAMED <file:///d.ttl> WHERE { GRAPH ?g { $this ?p 3 } }" ] ."""
+    (folder / "from.ttl").write_text(HEAD + shape, encoding="utf-8")
+    done = call(capsys, "validate", "data.ttl", "from.ttl")
+    assert done.code == 2
+    assert "FKG316" in done.err
+    assert "a query has FROM" in done.err
+
+
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "validate", "data.ttl", "shapes.ttl", "-o", "report.ttl")
     assert (done.code, done.out.count("\n")) == (1, 1)

@@ -17,6 +17,7 @@ from rdflib.term import Node
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     Functions,
     StoreNode,
+    hide_graphs,
     with_constant,
 )
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
@@ -83,6 +84,8 @@ class Asked:
                 raise Undecidable(
                     f"SHACL has no {word.text.upper()} in the query of a constraint{reason}"
                 )
+        if any(word.kind == "word" and word.text.upper() == "FROM" for word in words):
+            raise Undecidable("a query has FROM, and constraints are about the data alone")
         bound = {"this", *self.parameters} | ({"value"} if self.form == "ask" else set())
         for before, name in pairwise(words):
             if before.text.upper() == "AS" and name.kind == "variable" and name.text in bound:
@@ -178,9 +181,11 @@ def _function(
     prefixes: Mapping[str, str],
     functions: Functions,
 ) -> Callable[..., StoreNode | None]:
+    visible = hide_graphs(query.text)
+
     def call(*arguments: StoreNode) -> StoreNode | None:
         given = dict(zip(names, map(to_rdflib, arguments), strict=False))
-        text = _with_prefixes(with_constants(query.text, given), query.prefixes)
+        text = _with_prefixes(with_constants(visible, given), query.prefixes)
         answer = store.query(text, prefixes=dict(prefixes), custom_functions=functions)
         if isinstance(answer, ox.QueryBoolean):
             return ox.Literal(bool(answer))

@@ -22,6 +22,7 @@ from fedkg.limits import explain_raise, limit
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     construct,
     has_negated_path,
+    hide_graphs,
     iris_of,
     names_word,
     predicate_variables,
@@ -227,7 +228,9 @@ class RuleRun:
             LimitError: too many triples follow.
         """
         self._size = len(self.store)
-        self._data = Data(self.graph, self.targets, queried=self.store)
+        self._data = Data(
+            self.graph, self.targets, queried=lambda text: self.store.query(hide_graphs(text))
+        )
         repeated = [rule for rule in self.rules if not rule.is_random]
         self._repeat(repeated)
         before = self.added

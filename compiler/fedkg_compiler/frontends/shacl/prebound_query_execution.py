@@ -37,6 +37,9 @@ _TERM_WORDS = frozenset({"A", "TRUE", "FALSE"})
 MEMBERS = ox.NamedNode("urn:fedkg:members")
 """The named graph with the members of each class, for `with_members`."""
 
+SHAPES = ox.NamedNode("urn:fedkg:shapes")
+"""The named graph that stands for ``$shapesGraph``."""
+
 Solution = dict[str, Node]
 """The bound variables of a solution, without `this`."""
 
@@ -440,18 +443,19 @@ def with_members(text: str) -> str:
     return "".join([*found, text[last:]])
 
 
-def hide_graphs(text: str, *names: str) -> str:
-    """Leave graphs with these names, the focus nodes and the members out of ``GRAPH ?g { ... }``.
+def hide_graphs(text: str) -> str:
+    """Leave focus nodes, members and shapes out of ``GRAPH ?g { ... }``.
 
     Each becomes ``{ GRAPH ?g { ... } FILTER (?g NOT IN (...)) }``.
     """
     words = tokens(text)
     ends = _closing(words)
-    hidden = ", ".join(map(str, (FOCUS, MEMBERS, *map(ox.NamedNode, names))))
+    hidden = f"{FOCUS}, {MEMBERS}, {SHAPES}"
     added: list[tuple[int, str]] = []
     for at, (word, graph) in enumerate(itertools.pairwise(words)):
         end = ends.get(at + 2, len(words))
-        if word.text.upper() == "GRAPH" and graph.kind == "variable" and end < len(words):
+        is_graph = word.kind == "word" and word.text.upper() == "GRAPH"
+        if is_graph and graph.kind == "variable" and end < len(words):
             after = f" FILTER (?{graph.text} NOT IN ({hidden})) }}"
             added += [(word.start, "{ "), (words[end].end, after)]
     for place, part in sorted(added, reverse=True):  # where one begins, the one before has ended

@@ -9,7 +9,16 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -1275,8 +1284,8 @@ class Data:
         graph: everything that is known.
         targets: the triples in which targets find focus nodes; default: `graph`.
         foreign: nodes of `targets` that may not be focus nodes.
-        queried: the same triples as `targets` in a store, for queries of targets, in a process that
-            has limits already; default: `targets`, with a process of its own for each query.
+        queried: answers the queries of targets, in a process that has limits already; default: the
+            triples of `targets`, with a process of its own for each query.
     """
 
     def __init__(
@@ -1285,7 +1294,7 @@ class Data:
         targets: Graph | None = None,
         *,
         foreign: Set[Node] = frozenset(),
-        queried: ox.Store | None = None,
+        queried: Callable[[str], object] | None = None,
     ) -> None:
         self.graph, self._queried = graph, queried
         self._targets = graph if targets is None else targets
@@ -1389,7 +1398,7 @@ class Data:
 
         try:
             if self._queried is not None:
-                return _selected_nodes(self._queried.query(select))
+                return _selected_nodes(self._queried(select))
             return run_apart(lambda: self._select_by_rdflib(select), "the query of a target")
         except (SyntaxError, RuntimeError, OSError, Crashed) as error:  # what the store raises
             raise ValueError(str(error).strip().split("\n")[0]) from error

@@ -22,6 +22,7 @@ from fedkg.limits import pause_garbage_collection
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
+from fedkg_compiler.frontends.shacl.prebound_query_execution import hide_graphs
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
@@ -298,7 +299,7 @@ def _evaluate(
         store, graph: the same data, for queries and for everything else. foreign: nodes of the
             graph that are not nodes of the data.
     """
-    data = Data(graph, foreign=foreign, queried=store)
+    data = Data(graph, foreign=foreign, queried=lambda text: store.query(hide_graphs(text)))
     results: list[Result] = []
     checked: set[Node] = set()
     try:

@@ -27,6 +27,7 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
 )
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     MEMBERS,
+    SHAPES,
     hide_graphs,
     select,
     to_store,
@@ -59,9 +60,6 @@ from fedkg_compiler.graph.sparql_syntax.tokens import names_graph, tokens
 
 MOST_NESTED = 50
 """Shapes inside shapes that are followed. A shape that names itself may never end."""
-SHAPES = URIRef("urn:fedkg:shapes")
-"""The named graph that `$shapesGraph` means in queries."""
-
 Values = Mapping[Node, Sequence[Node]]
 """The value nodes of each focus node, without repetitions."""
 
@@ -331,12 +329,12 @@ class Validator:
             text = with_variable_as(text, "PATH", path_sparql(shape.path))
         if "shapesGraph" in text:
             self._store_shapes()
-            text = with_constant(text, "shapesGraph", SHAPES)
+            text = with_constant(text, "shapesGraph", URIRef(SHAPES.value))
         if isinstance(shape.node, URIRef):
             text = with_constant(text, "currentShape", shape.node)
         try:
             # The members of a class in one graph are not those in the data.
-            text = hide_graphs(text, SHAPES) if has_graph else with_members(text)
+            text = hide_graphs(text) if has_graph else with_members(text)
             text = with_closures_last(text)
             if str(MEMBERS) in text:
                 self._store_members()
@@ -364,8 +362,7 @@ class Validator:
     def _store_shapes(self) -> None:
         """Add the shapes graph to the store, for queries with `$shapesGraph`."""
         if not self._stores_shapes:
-            graph = ox.NamedNode(SHAPES)
-            self.store.extend(triple_to_store(triple, graph) for triple in self.shapes.graph)
+            self.store.extend(triple_to_store(triple, SHAPES) for triple in self.shapes.graph)
             self._stores_shapes = True
 
     def as_written(self, focus: Node, term: Node) -> Node:
