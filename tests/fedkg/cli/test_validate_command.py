@@ -379,6 +379,41 @@ def test_a_table_has_the_results_that_pyshacl_finds_row_by_row(
     assert {str(text) for text in found.objects(None, SH.resultMessage)} == messages
 
 
+def test_values_of_nested_and_of_node_shapes_on_a_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        @prefix sosa: <http://www.w3.org/ns/sosa/> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:P1 plant:has plant:A, plant:B .
+        plant:sa sosa:observes plant:temp ; sosa:isHostedBy plant:A ; fkg:column "t1" .
+        plant:sb sosa:observes plant:temp ; sosa:isHostedBy plant:B ; fkg:column "t2" .
+        plant:pressure fkg:column "pressure" .
+        plant:Nested a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:property [ sh:path plant:has ;
+                sh:property [ sh:path plant:temp ; sh:maxInclusive 80 ] ] .
+        plant:Pressure a sh:NodeShape ; sh:targetObjectsOf plant:pressure ; sh:maxInclusive 5 .
+        plant:Top a sh:ConstraintComponent ; sh:parameter [ sh:path plant:top ] ;
+            sh:nodeValidator [ a sh:SPARQLAskValidator ;
+                sh:ask "ASK { $value <https://example.org/plant#pressure> ?p FILTER(?p <= $top)}" ] .
+        plant:Low a sh:NodeShape ; sh:targetClass plant:Pump ; plant:top 4 .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,pressure,t1,t2\nP1,7.5,85,90\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl", "--format", "turtle")
+    found = {(one[-2].split("#")[-1], one[-1]) for one in summary(Graph().parse(data=done.out))}
+    assert found == {
+        ("MaxInclusiveConstraintComponent", "85.0"),
+        ("MaxInclusiveConstraintComponent", "90.0"),
+        ("MaxInclusiveConstraintComponent", "7.5"),
+        ("Top", "https://example.org/plant#P1"),
+    }
+
+
 def summary(report: Graph) -> set[tuple[str, ...]]:
     """Focus node, path, value as a number or text, severity and component of each result."""
     found = set()

@@ -1180,8 +1180,9 @@ class ShapesBinder:
         own = part.constraint.message or part.shape.message or part.root.message
         what = f"{part.name} is violated by {shown}{more}"
         if self.results is not None:
+            source = self._source(part)
             for item in found:
-                self.results.add(self._source(part), item.focus, item.value, item.message)
+                self.results.add(source, item.focus, item.value, item.message)
             return
         say = {
             "violation": self.sources.problems.error,
@@ -1204,20 +1205,31 @@ class ShapesBinder:
         }
         of_rows = any(isinstance(focus.root, Row) for focus in part.foci)
         component = Component(self.shapes, part.shape, part.constraint, nodes, of_rows)
-        if part.shape.path is not None and not part.constraint.is_query:
-            for focus in part.foci:
-                name = self._focus_name(focus)
-                component.values[name] = self._reported(part.shape.path, focus)
-                if part.constraint.name in PAIRS:
-                    other = Step(URIRef(str(part.constraint.node)))
-                    component.others[name] = self._reported(other, focus)
+        if part.constraint.is_query:
+            return component
+        for focus in part.foci:
+            name = self._focus_name(focus)
+            component.values[name] = (
+                *component.values.get(name, ()),
+                *self._reported(part.shape.path, focus),
+            )
+            if part.shape.path is not None and part.constraint.name in PAIRS:
+                other = Step(URIRef(str(part.constraint.node)))
+                component.others[name] = (
+                    *component.others.get(name, ()),
+                    *self._reported(other, focus),
+                )
         return component
 
-    def _reported(self, path: PropertyPath, focus: Focus) -> tuple[Node | Header, ...]:
-        """The value nodes of a path as validation results name them."""
+    def _reported(self, path: PropertyPath | None, focus: Focus) -> tuple[Node | Header, ...]:
+        """The value nodes of a path as validation results name them; without a path, the focus
+        node, if it is a value in a column.
+        """
         try:
-            values = self.partial.values(path, focus.node)
+            values = (focus.node,) if path is None else self.partial.values(path, focus.node)
         except Refused:
+            return ()
+        if path is None and not isinstance(focus.node, Observed):
             return ()
         columns = self.sources.book.columns
         return tuple(

@@ -75,7 +75,7 @@ class Component:
     of_rows: bool
     """Whether every row of the table is a focus node too."""
     values: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
-    """The value nodes of the focus nodes, by the names of these; of property shapes alone."""
+    """The value nodes, by the names of the focus nodes; of node shapes, those in columns."""
     others: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
     """The values of the property that the component compares them with."""
 
@@ -168,10 +168,10 @@ def _values(component: Component, focus: Node, violation: RowViolation) -> Seque
         if constraint.is_query and not _names_value(component):
             return [] if shape.path is not None else [focus]
         return [_literal(cell) for cell in cells.values()] if len(cells) == 1 else []
-    if shape.path is None:
-        return [focus]
     values = component.values.get(violation.entity, ())
     own = _nodes(values, cells)
+    if shape.path is None:
+        return own or [focus]
     if name in PAIRS:
         others = _nodes(component.others.get(violation.entity, ()), cells)
         match name:
@@ -191,9 +191,9 @@ def _values(component: Component, focus: Node, violation: RowViolation) -> Seque
 
 def _names_value(component: Component) -> bool:
     query = asked(component.shapes, component.shape, component.constraint)
-    return query is not None and any(
-        word.kind == "variable" and word.text == "value" for word in tokens(query.text)
-    )
+    if query is None or (query.form == "ask" and component.shape.path is None):
+        return False  # ``$value`` of an ASK at a node shape is the focus node
+    return any(word.kind == "variable" and word.text == "value" for word in tokens(query.text))
 
 
 def _nodes(values: Iterable[Node | Header], cells: Mapping[str, float | str | None]) -> list[Node]:
