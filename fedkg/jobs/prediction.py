@@ -147,7 +147,10 @@ def predict_sites(
     if state is None:
         raise _unfinished(run, config.id)
     known = {
-        name: _load_knowledge(experiment, config, described, name, trust_code) for name in names
+        name: _load_knowledge(
+            experiment, config, described, name, trust_code, is_new=sites is not None
+        )
+        for name in names
     }
     with library_threads(config.job.training.threads or 1):
         built = experiment.build_trial(config)
@@ -223,10 +226,16 @@ def _choose_sites(job: Job, sites: str | Path | None, site: str) -> tuple[SitesF
 
 
 def _load_knowledge(
-    experiment: Experiment, config: TrialConfig, described: SitesFile, name: str, trust_code: bool
+    experiment: Experiment,
+    config: TrialConfig,
+    described: SitesFile,
+    name: str,
+    trust_code: bool,
+    *,
+    is_new: bool,
 ) -> SiteKnowledge | None:
-    """The knowledge that the sites file states for a site, otherwise the run's; None if no site of
-    the run has any.
+    """The knowledge that a new sites file states for a site, otherwise the run's; None if no site
+    of the run has any.
 
     Raises:
         JobError: the knowledge is missing, is wrong, or needs rows for training.
@@ -239,7 +248,7 @@ def _load_knowledge(
     settings, file = described.sites[name].settings, Path(described.path)
     place = f"sites.{name}.settings.knowledge of {file}"
     target = target_of(experiment.samples, experiment.pack, experiment.output)
-    if settings.knowledge is None:
+    if settings.knowledge is None or not is_new:
         everywhere = all(one in run and run[one].has_sources for one in sites)
         if name not in sites and everywhere and config.job.model.inject is not None:
             raise JobError(

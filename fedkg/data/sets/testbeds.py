@@ -5,6 +5,7 @@ Letters: N rows (one step of one run each), F features.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,8 @@ SKAB_UNITS = {
     "Voltage": "V", "Volume Flow RateRMS": "L/min",
 }  # fmt: skip
 STEPS = 1_200
+BOILER_LOGIC = re.compile(r"x10\d\d_")
+"""How the tags of HAI's control logic begin, with the number of its page."""
 
 
 def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
@@ -119,8 +122,10 @@ def generate_swat(seed: int, size: int | None) -> DataSet:
 
 def process_of(tag: str) -> str:
     """The process or stage of a tag: ``P1`` of ``P1_FT01``, ``1`` of ``FIT101``; "" if the tag has
-    none.
+    none. Tags such as ``x1001_05_SETPOINT_OUT`` are of the control logic of HAI's boiler, P1.
     """
+    if BOILER_LOGIC.match(tag):
+        return "P1"
     if "_" in tag:
         return tag.split("_")[0]
     digits = "".join(letter for letter in tag if letter.isdigit())

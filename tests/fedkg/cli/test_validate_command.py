@@ -383,7 +383,7 @@ def test_values_of_nested_and_of_node_shapes_on_a_table(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "plant.ttl").write_text(
-        """@prefix plant: <https://example.org/plant#> .
+        '''@prefix plant: <https://example.org/plant#> .
         @prefix fkg: <https://w3id.org/fedkg/ns#> .
         @prefix sh: <http://www.w3.org/ns/shacl#> .
         @prefix sosa: <http://www.w3.org/ns/sosa/> .
@@ -398,9 +398,10 @@ def test_values_of_nested_and_of_node_shapes_on_a_table(
         plant:Pressure a sh:NodeShape ; sh:targetObjectsOf plant:pressure ; sh:maxInclusive 5 .
         plant:Top a sh:ConstraintComponent ; sh:parameter [ sh:path plant:top ] ;
             sh:nodeValidator [ a sh:SPARQLAskValidator ;
-                sh:ask "ASK { $value <https://example.org/plant#pressure> ?p FILTER(?p <= $top)}" ] .
+                sh:ask """ASK {
+                    $value <https://example.org/plant#pressure> ?p FILTER(?p <= $top) }""" ] .
         plant:Low a sh:NodeShape ; sh:targetClass plant:Pump ; plant:top 4 .
-        """,
+        ''',
         encoding="utf-8",
     )
     (folder / "t.csv").write_text("pump,pressure,t1,t2\nP1,7.5,85,90\n", encoding="utf-8")

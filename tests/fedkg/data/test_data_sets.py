@@ -216,6 +216,7 @@ def test_the_quirks_of_swats_files_are_read(tmp_path: Path) -> None:
     assert data.x[:, 0].tolist() == [1.5] * 3 + [2.5] * 3
     assert [process_of(tag) for tag in data.features] == ["1", "1", "2"]
     assert [process_of(tag) for tag in ("P1_FT01", "P4_LD", "x")] == ["P1", "P4", ""]
+    assert process_of("x1003_24_SUM_OUT") == "P1"
 
 
 def test_files_of_other_columns_are_rejected(tmp_path: Path) -> None:

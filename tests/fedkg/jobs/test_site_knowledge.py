@@ -205,6 +205,33 @@ def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
         assert said in rejected.err
 
 
+def test_predictions_of_a_run_use_the_knowledge_that_it_was_trained_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job's knowledge replaces that of the sites file."""
+    heat, flow, grade, site = measurements()
+    described = {}
+    for name in SIZES:
+        rows = zip(heat, flow, grade, site, strict=True)
+        lines = [f"{h},{f},{CLASSES[g]}\n" for h, f, g, owner in rows if owner == name]
+        (tmp_path / f"{name}.csv").write_text("heat,flow,grade\n" + "".join(lines))
+        described[name] = {"url": f"{name}.csv", "settings": {"knowledge": "a.fkg"}}
+    (tmp_path / "sites.yaml").write_text(json.dumps({"sites": described}))
+    for letter in "AB":
+        said = f"predict knowledge guess of grade\n  when heat >= 0 degC predict {letter}\n"
+        (tmp_path / f"{letter.lower()}.fkg").write_text(OWN[: OWN.index("range")] + said)
+    own = {"knowledge": str(tmp_path / "b.fkg"), "trust": 1.0}
+    fields = document(tmp_path, north=own, south=own, west=own)
+    fields["data"] = {"set": "table", "sites_file": str(tmp_path / "sites.yaml"), "min_samples": 5}
+    fields |= {"model": {"hidden": [4], "inject": {"control": False}}}
+    run_job(fields, out=tmp_path / "run", report=False)
+    answers = call(capsys, "predict", tmp_path / "run", "--site", "north", "--json")
+    assert {line["grade"] for line in answers.json["predictions"]} == {"B"}
+    stated = ("--sites", tmp_path / "sites.yaml")
+    answers = call(capsys, "predict", tmp_path / "run", "--site", "north", "--json", *stated)
+    assert {line["grade"] for line in answers.json["predictions"]} == {"A"}
+
+
 def save_onnx(path: Path) -> None:
     """A network with a layer that no dense reader knows: B where the clipped heat is above 50."""
     nodes = [
