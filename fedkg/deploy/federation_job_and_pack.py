@@ -279,6 +279,11 @@ def _find_pooled_rows(
             "`simulation.attacks` changes labels or updates of sites",
             "leave out `simulation`; `fedkg run` simulates attacks",
         )
+    if job.causes is not None:
+        yield (
+            "`causes` explains incidents, and the rows of incidents stay at the sites",
+            "leave out `causes`; a site sees it with `fedkg eval ... --causes`",
+        )
     if job.theory is not None:
         yield (
             "`theory` compares gradients of all sites at every model, which sites do not send",

@@ -70,8 +70,15 @@ def write_initial_files(
         fetched: content of SPARQL endpoints; see `fedkg.graphs.EndpointFetch`. `Any`: JSON.
 
     Raises:
-        JobError: no site can evaluate a hard rule, and the job does not accept that.
+        JobError: no site can evaluate a hard rule, and the job does not accept that; or a file of
+            the run that `causes` names is damaged.
+        UsageError: `causes` does not name a run that found causes.
     """
+    causes = {}
+    if job.causes is not None:  # a copy: the other run may be gone when this one ends
+        from fedkg.report.incident_cause_lookup import read_causes
+
+        causes = {"causes": read_causes(Path(job.causes)).to_json()}
     checks = experiment.checks(configs[0])
     require_hard_rules(experiment, configs[0], checks)
     body = pack_bytes(experiment.pack)
@@ -103,6 +110,7 @@ def write_initial_files(
             "window": experiment.time_range if job.privacy is None else None,
             "measure": experiment.measure.name,
             "event": experiment.measure.event,
+            **causes,
         },
     )
 

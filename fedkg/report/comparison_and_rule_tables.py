@@ -259,7 +259,7 @@ def environment_facts(records: RunRecords) -> list[tuple[str, str]]:
     known = {
         key: value
         for key, value in records.environment.items()
-        if key not in ("job", "features", "sources") and value != []
+        if key not in ("job", "features", "sources", "causes") and value != []
     }
     facts = flatten(known)
     notes = dict.fromkeys(

@@ -224,8 +224,8 @@ def _incidents(records: RunRecords, incidents: Mapping[str, Any]) -> Context:
     """Incidents in data or predictions; empty if they violate no rule, or the run may not tell."""
     if not incidents:
         return {}
-    if "causes" in incidents:
-        causes = CandidateCauses.from_json(incidents["causes"])
+    if "causes" in records.environment:
+        causes = CandidateCauses.from_json(records.environment["causes"])
     else:
         edges = edges_of_sites(
             {name: str(getattr(row, name)) for name in ("driver", "driven", "strength", "lag")}

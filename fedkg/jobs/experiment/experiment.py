@@ -294,12 +294,7 @@ class Experiment:
 
         Args:
             checks: the rows of `checks.csv`.
-
-        Raises:
-            UsageError: `causes` of the job is not a run that found causes.
-            JobError: a file of this run is damaged.
         """
-        causes = self._causes()
         violated = [row["rule"] for row in checks if row["violated"]]
         if not violated or self.job.privacy is not None:
             return None
@@ -314,7 +309,7 @@ class Experiment:
         else:
             tables = data_set_tables(self.pack, self.samples.uncut_rows, self.job)
         found = find_table_incidents(self.pack, tables, [row["rule"] for row in checks])
-        return found and found | {"neighbours": self._neighbours(found)} | causes
+        return found and found | {"neighbours": self._neighbours(found)}
 
     def prediction_incidents(
         self, config: TrialConfig, state: ServerState, trial: Trial | None
@@ -333,15 +328,7 @@ class Experiment:
         trial = trial or self.build_trial(config)
         with library_threads(config.job.training.threads or 1):
             found = trial.incidents(deployed_models(trial).models(state))
-        return found and found | {"neighbours": self._neighbours(found)} | self._causes()
-
-    def _causes(self) -> dict[str, Any]:
-        """What the causal discovery of the job found; {} if the job names none. `Any`: JSON."""
-        if self.job.causes is None:
-            return {}
-        from fedkg.report.incident_cause_lookup import read_causes
-
-        return {"causes": read_causes(Path(self.job.causes)).to_json()}
+        return found and found | {"neighbours": self._neighbours(found)}
 
     def _neighbours(self, incidents: Mapping[str, Any]) -> dict[str, Any]:
         """What the graphs of the job state about the entities of incidents. `Any`: JSON.

@@ -251,6 +251,7 @@ def test_table_of_the_server_is_copied_to_its_folder_alone(tmp_path):
         ({"data": {"server": 0.0}, "algorithm": "scfa"}, "requires rows at the server"),
         ({"data": {"server": 0.0, "server_table": "none.csv"}}, "none.csv does not exist"),
         ({"theory": True}, "`theory` compares gradients"),
+        ({"causes": "runs/granger"}, "`causes` explains incidents"),
     ],
 )
 def test_jobs_that_sites_cannot_run_are_rejected_before_anybody_is_invited(tmp_path, fields, text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedkg.jobs.folder import INCIDENTS, PREDICTION_INCIDENTS, RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import expand_trials
+from fedkg.report import write_report
 
 PLANT = """
 @prefix p: <https://example.org/p#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
@@ -99,6 +101,8 @@ def test_a_run_shows_the_causes_that_another_run_found(tmp_path: Path) -> None:
     RunFolder(tmp_path / "granger").log_files(documents)
     (tmp_path / "job.yaml").write_text(json.dumps(_job(tmp_path, causes="granger")))
     folder = run_job(tmp_path / "job.yaml", out=tmp_path / "run").folder
+    shutil.rmtree(tmp_path / "granger")
+    assert write_report(folder).is_file(), "the run has a copy"
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", (folder / "report.html").read_text("utf-8")))
     assert "boiler drives M01 p = 0.010 corrected, strength 0.5, 2 steps later" in text
 
