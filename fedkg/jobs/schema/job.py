@@ -344,16 +344,17 @@ class Job(Section):
         default_factory=Simulation,
         description="Attacks by some of the sites; to measure what an algorithm withstands.",
     )
-    theory: Theory | None = Field(
-        default=None,
-        description="Measure the constants of the convergence theorems and report them.",
-    )
     causes: str | None = Field(
         default=None,
         description=(
             "A run of a causal discovery; where rules are violated, the report lists the candidate "
             "causes it found."
         ),
+    )
+    # The last field of job.yaml: if the file is cut here, the rest is not a valid job.
+    theory: Theory | None = Field(
+        default=None,
+        description="Measure the constants of the convergence theorems and report them.",
     )
 
     @field_validator("augment", mode="before")
