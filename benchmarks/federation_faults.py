@@ -322,7 +322,7 @@ def measure_command_kills(python: str | None) -> list[Row]:
             continue
         peer = measure_nvflare_kill(part, python)
         print(f"  NVFlare: a {part}: {peer}", flush=True)
-        name = " ".join(["NVFlare", *([str(peer["version"])] if "version" in peer else [])])
+        name = f"NVFlare {peer.get('version', '')}".rstrip()
         if "seconds" in peer:
             rows.append(compare(claim, [seconds], [float(str(peer["seconds"]))], name))
         else:

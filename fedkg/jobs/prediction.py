@@ -243,10 +243,15 @@ def _load_knowledge(
     """
     run = experiment.site_knowledge
     sites = experiment.site_splits[config.split_key].split.sites
-    if not run:
-        return None
     settings, file = described.sites[name].settings, Path(described.path)
     place = f"sites.{name}.settings.knowledge of {file}"
+    if not run:
+        if is_new and settings.knowledge is not None:
+            raise JobError(
+                f"{place}: the models of this run read no knowledge of single sites",
+                help="remove it, or train with `sites: {...: {knowledge: ...}}` in the job",
+            )
+        return None
     target = target_of(experiment.samples, experiment.pack, experiment.output)
     if settings.knowledge is None or not is_new:
         everywhere = all(one in run and run[one].has_sources for one in sites)

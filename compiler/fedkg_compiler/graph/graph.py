@@ -1003,7 +1003,8 @@ class Graph:
                             "FKG108",
                             span,
                             f"<{text}> is not an IRI",
-                            help="an IRI has a scheme and no spaces: `<https://example.org/plant#A>`",
+                            help="an IRI has a scheme and no spaces: "
+                            "`<https://example.org/plant#A>`",
                         ),
                     )
                 iri, problems = text, ()

@@ -232,6 +232,19 @@ def test_predictions_of_a_run_use_the_knowledge_that_it_was_trained_with(
     assert {line["grade"] for line in answers.json["predictions"]} == {"A"}
 
 
+def test_predictions_with_knowledge_that_a_run_cannot_read_are_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_job(document(tmp_path), out=tmp_path / "run", report=False)
+    (tmp_path / "new.csv").write_text("heat,flow\n80,6\n")
+    stated = {"url": "new.csv", "settings": {"knowledge": "own.fkg"}}
+    (tmp_path / "new.yaml").write_text(json.dumps({"sites": {"new": stated}}))
+    done = call(capsys, "predict", tmp_path / "run", "--sites", tmp_path / "new.yaml")
+    assert done.code == 1
+    assert "sites.new.settings.knowledge" in done.err
+    assert "read no knowledge of single sites" in done.err
+
+
 def save_onnx(path: Path) -> None:
     """A network with a layer that no dense reader knows: B where the clipped heat is above 50."""
     nodes = [
