@@ -252,7 +252,7 @@ def test_a_dataset_of_a_query_is_rejected(folder: Path, capsys: pytest.CaptureFi
     done = call(capsys, "validate", "data.ttl", "from.ttl")
     assert done.code == 2
     assert "FKG316" in done.err
-    assert "a query has FROM" in done.err
+    assert "FROM replaces the data that shapes read" in done.err
 
 
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ class Asked:
                     f"SHACL has no {word.text.upper()} in the query of a constraint{reason}"
                 )
         if any(word.kind == "word" and word.text.upper() == "FROM" for word in words):
-            raise Undecidable("a query has FROM, and constraints are about the data alone")
+            raise Undecidable("FROM replaces the data that shapes read")
         bound = {"this", *self.parameters} | ({"value"} if self.form == "ask" else set())
         for before, name in pairwise(words):
             if before.text.upper() == "AS" and name.kind == "variable" and name.text in bound:
