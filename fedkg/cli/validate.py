@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 """Exit code for data or shapes that cannot be read or evaluated."""
+NOT_CHECKED = "FKG312"
+"""The code of a constraint that fedkg cannot check on a table."""
 
 Form = Literal["text", "turtle", "json-ld", "n-triples", "json"]
 
@@ -96,36 +98,44 @@ def validate(
     except FedkgError as error:
         error.exit_code = BAD_INPUT
         raise
+    unchecked = sum(one.code == NOT_CHECKED for one in diagnostics)
     if diagnostics and chosen != "json":
         print_note(authoring.render(diagnostics) + "\n")
     if chosen == "json":
         facts = report.to_json() | authoring.diagnostics_json(diagnostics)
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     elif chosen == "text":
-        text = _text(report, data)
+        text = _text(report, data, unchecked)
     else:
         text = report.serialized(chosen)
     if output is None:
         print_line(text.rstrip("\n"))
     else:
         write_atomically(output, text)
-        print_line(_summary(report, data))
+        print_line(_summary(report, data, unchecked))
     if not report.conforms:
         raise typer.Exit(1)
 
 
-def _text(report: Report, data: str) -> str:
+def _text(report: Report, data: str, unchecked: int) -> str:
     lines = [line for result in report.results for line in report.lines(result)]
-    return "\n".join([*lines, *([""] if lines else []), _summary(report, data)]) + "\n"
+    return "\n".join([*lines, *([""] if lines else []), _summary(report, data, unchecked)]) + "\n"
 
 
-def _summary(report: Report, data: str) -> str:
-    """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``."""
+def _summary(report: Report, data: str, unchecked: int) -> str:
+    """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``.
+
+    Args:
+        unchecked: number of constraints that fedkg cannot check on a table.
+    """
     severities = Counter(result.severity.rsplit("#", 1)[-1].lower() for result in report.results)
     found = ", ".join(count(number, name) for name, number in sorted(severities.items()))
     inferred = f"; rules added {count(report.inferred, 'triple')}" if report.inferred else ""
     checked = count(report.focus_nodes, "focus node")
+    if unchecked:
+        inferred += f"; {count(unchecked, 'constraint')} not checked"
     if report.conforms:
         none = " (no shape has a focus node)" if not report.focus_nodes else ""
-        return f"{data} conforms: {checked}{none}{inferred}"
+        how = "conforms as far as checked" if unchecked else "conforms"
+        return f"{data} {how}: {checked}{none}{inferred}"
     return f"{data} does not conform: {found}; {checked}{inferred}"
