@@ -61,9 +61,13 @@ function loadFile(name) {
 }
 
 window.receiveFile = async (name, text) => {
-  const packed = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
-  const bytes = await squeeze(packed, new DecompressionStream("gzip"));
-  worker.postMessage({ name, bytes }, [bytes.buffer]);
+  try {
+    const packed = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+    const bytes = await squeeze(packed, new DecompressionStream("gzip"));
+    worker.postMessage({ name, bytes }, [bytes.buffer]);
+  } catch (error) {
+    showStatus(`disk/${name}.js is damaged (${error}). Copy the page again.`);
+  }
 };
 
 const listeners = new Set();
