@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 """Exit code for data or shapes that cannot be read or evaluated."""
-NOT_CHECKED = "FKG312"
-"""The code of a constraint that fedkg cannot check on a table."""
 
 Form = Literal["text", "turtle", "json-ld", "n-triples", "json"]
 
@@ -75,7 +73,7 @@ def validate(
     classes and facts.
 
     Exit code 0: DATA conforms; 1: there is a result, of whatever severity; 2: DATA or SHAPES cannot
-    be read or evaluated.
+    be read or evaluated, or there is no result but a constraint that fedkg cannot check on a table.
 
     \b
     Examples:
@@ -98,44 +96,39 @@ def validate(
     except FedkgError as error:
         error.exit_code = BAD_INPUT
         raise
-    unchecked = sum(one.code == NOT_CHECKED for one in diagnostics)
     if diagnostics and chosen != "json":
         print_note(authoring.render(diagnostics) + "\n")
     if chosen == "json":
         facts = report.to_json() | authoring.diagnostics_json(diagnostics)
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     elif chosen == "text":
-        text = _text(report, data, unchecked)
+        text = _text(report, data)
     else:
         text = report.serialized(chosen)
     if output is None:
         print_line(text.rstrip("\n"))
     else:
         write_atomically(output, text)
-        print_line(_summary(report, data, unchecked))
+        print_line(_summary(report, data))
     if not report.conforms:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if report.results else BAD_INPUT)
 
 
-def _text(report: Report, data: str, unchecked: int) -> str:
+def _text(report: Report, data: str) -> str:
     lines = [line for result in report.results for line in report.lines(result)]
-    return "\n".join([*lines, *([""] if lines else []), _summary(report, data, unchecked)]) + "\n"
+    return "\n".join([*lines, *([""] if lines else []), _summary(report, data)]) + "\n"
 
 
-def _summary(report: Report, data: str, unchecked: int) -> str:
-    """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``.
-
-    Args:
-        unchecked: number of constraints that fedkg cannot check on a table.
-    """
+def _summary(report: Report, data: str) -> str:
+    """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``."""
     severities = Counter(result.severity.rsplit("#", 1)[-1].lower() for result in report.results)
     found = ", ".join(count(number, name) for name, number in sorted(severities.items()))
     inferred = f"; rules added {count(report.inferred, 'triple')}" if report.inferred else ""
     checked = count(report.focus_nodes, "focus node")
-    if unchecked:
-        inferred += f"; {count(unchecked, 'constraint')} not checked"
-    if report.conforms:
+    if report.unchecked:
+        inferred += f"; {count(report.unchecked, 'constraint')} not checked"
+    if not report.results:
         none = " (no shape has a focus node)" if not report.focus_nodes else ""
-        how = "conforms as far as checked" if unchecked else "conforms"
+        how = "conforms" if report.conforms else "was not fully checked"
         return f"{data} {how}: {checked}{none}{inferred}"
     return f"{data} does not conform: {found}; {checked}{inferred}"

@@ -136,12 +136,16 @@ class CompiledShapes:
             for component in self.noted.components.values()
             for node in component.nodes.values()
         }
+        unchecked = 0
+        if self.pack is not None:
+            unchecked = sum(part.where == "refused" for part in self.pack.manifest.placements)
         of_rows = any(component.of_rows for component in self.noted.components.values())
         return Report(
             results=sorted_results(list(dict.fromkeys(results))),
             shapes=shapes,
             place=places.get,
             focus_nodes=len(nodes) + (rows if of_rows else 0),
+            unchecked=unchecked,
             prefixes={prefix: iri for file in files for prefix, iri in file.prefixes.items()},
         )
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 from typing import Literal as OneOf
 
-from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 from typing_extensions import override
 
@@ -76,6 +76,7 @@ class Report:
         shapes: the shapes graph, which describes blank source shapes.
         inferred: the number of triples that rules (`sh:rule`) added before the validation.
         focus_nodes: the number of focus nodes, each counted once.
+        unchecked: the number of constraints that fedkg cannot check on a table.
     """
 
     results: tuple[Result, ...]
@@ -83,19 +84,21 @@ class Report:
     place: Callable[[Node], Place | None]
     inferred: int = 0
     focus_nodes: int = 0
+    unchecked: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def conforms(self) -> bool:
-        """Whether there is no result, of whatever severity."""
-        return not self.results
+        """Whether there is no result, of whatever severity, and every constraint was checked."""
+        return not self.results and not self.unchecked
 
     def _repr_html_(self) -> str:
         """The results as a notebook shows them."""
         found = (self.lines(result) for result in self.results)
+        unchecked = f", {self.unchecked:,} constraints not checked" if self.unchecked else ""
         return notebook_html(
             "Validation report",
-            "conforms" if self.conforms else f"{len(self.results):,} results",
+            "conforms" if self.conforms else f"{len(self.results):,} results{unchecked}",
             ("result", "message"),
             ((first, " ".join(map(str.strip, more))) for first, *more in found),
             len(self.results),
@@ -109,6 +112,9 @@ class Report:
         report, blank = BNode("report"), BlankNodes()
         graph.add((report, RDF.type, SH.ValidationReport))
         graph.add((report, SH.conforms, Literal(self.conforms)))
+        if self.unchecked:
+            note = Literal(f"constraints that were not checked: {self.unchecked}")
+            graph.add((report, RDFS.comment, note))
         described: set[Node] = set()
         for result in self.results:
             graph.add((report, SH.result, self._write(result, graph, blank, described)))
@@ -151,6 +157,7 @@ class Report:
         """The report as plain data. `Any`: JSON."""
         return {
             "conforms": self.conforms,
+            "unchecked_constraints": self.unchecked,
             "inferred_triples": self.inferred,
             "results": [self._result_json(result) for result in self.results],
         }
