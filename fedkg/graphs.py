@@ -148,8 +148,7 @@ def find_neighbours(
         graph = look_up(files)[0].graph
     if graph is None or graph.told is None:
         return {}
-    from pyoxigraph import NamedNode
-
+    from fedkg_compiler.graph.oxigraph import NamedNode
     from fedkg_compiler.graph.rdf_terms import local_name
 
     triples = [

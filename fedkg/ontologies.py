@@ -104,7 +104,7 @@ def load_store(
         FedkgError: the store is damaged.
     """
     with needs_compiler("loading graphs"):
-        from fedkg_compiler.graph.stores.store_loading import load_files
+        from fedkg_compiler.graph.stores.store_writing import load_files
         from fedkg_compiler.input_files import is_endpoint
 
         loaded, diagnostics = load_files(

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pyoxigraph as ox
-
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.graph.rdf_reader import GraphKind, kind_of

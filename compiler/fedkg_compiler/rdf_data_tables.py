@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyoxigraph as ox
 from numpy.typing import NDArray
 from rdflib import URIRef
 
@@ -33,6 +32,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     read_shapes,
     shape_name,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.rdf_terms import local_name

@@ -16,7 +16,7 @@ from oxigraph_server import needs_oxigraph, put, serving
 from fedkg_compiler import cache
 from fedkg_compiler.cache import compile_cached
 from fedkg_compiler.cache_entries import cache_folder
-from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_writing import load_files
 from fedkg_compiler.pipeline import compile_rules
 
 LIBRARY = Path(__file__).parents[2] / "rules"

@@ -1,8 +1,7 @@
 """Ontologies and the knowledge graph: the catalogue, the loader, the closed graph that rule files
 ask.
 
-Only this package speaks to pyoxigraph and oxrdflib. Its names are imported when they are first
-touched: most rule files need none of them.
+Its names are imported when they are first touched: most rule files need none of them.
 """
 
 from __future__ import annotations

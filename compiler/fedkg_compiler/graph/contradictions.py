@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import find
 from fedkg_compiler.graph.owl_rl_closure import Clash, Closure, clashes

@@ -13,11 +13,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
-
 from fedkg.limits import require_within_limit
 from fedkg_compiler.cache_entries import entry_path, keep_entry, read_entry
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import Document, labels_of, read_file
 from fedkg_compiler.input_files import decode, read_bytes
 

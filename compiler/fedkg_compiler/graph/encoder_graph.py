@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.graph import derive_columns
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 from urllib.parse import unquote
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.graph import graph_pattern_answers, query_file_answers, select_query_execution
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.client_subgraph import Ownership
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.node_values import Values, node_of

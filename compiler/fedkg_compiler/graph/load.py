@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyoxigraph as ox
-
 from fedkg._internal.name_matching import Suggestion, certain_match
 from fedkg.errors import FedkgError
 from fedkg.limits import explain_raise, limit
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import MOST_ERRORS, Diagnostic, Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.alignment.mappings import (
     SSSOM_WORD,
     WORDS,

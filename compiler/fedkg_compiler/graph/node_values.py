@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pyoxigraph as ox
-
 from fedkg._internal.name_matching import nearest_name
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_scale
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
 from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, XSD

@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyoxigraph as ox
-
 from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import FedkgError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, read_file

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.load import load_graph

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.alignment.alignment_consequences import Entailed, entailed
 from fedkg_compiler.graph.alignment.b2mml_mapping_rules import b2mml_alignments
 from fedkg_compiler.graph.ontologies import (

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document
 

@@ -36,10 +36,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyoxigraph as ox
 
 from fedkg.limits import limit
 from fedkg_compiler.cache_entries import cache_folder, compiler_stamp
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.reasoning import rule_table
 from fedkg_compiler.graph.reasoning.facts import (
     NONE,

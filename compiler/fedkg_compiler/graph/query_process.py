@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
-import pyoxigraph as ox
-
 from fedkg._internal.forked_worker import Crashed, ForkedWorker
 from fedkg.errors import LimitError
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.node_values import Node
 from fedkg_compiler.graph.rdf_reader import names_graph, with_named_graphs
 

@@ -17,11 +17,11 @@ from typing import Literal as OneOf
 from typing import overload
 from urllib.parse import quote
 
-import pyoxigraph as ox
 from typing_extensions import override
 
 from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens

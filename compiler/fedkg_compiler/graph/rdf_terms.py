@@ -152,7 +152,7 @@ def split_iri(iri: str) -> tuple[str, str]:
 
 def is_iri(text: str) -> bool:
     """Tell whether a text is an absolute IRI, as the store takes it."""
-    import pyoxigraph as ox  # a plain rule file needs no RDF library
+    from fedkg_compiler.graph import oxigraph as ox  # a plain rule file needs no RDF library
 
     try:
         ox.NamedNode(text)

@@ -7,8 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.node_values import Node, literal
 from fedkg_compiler.graph.query_process import QueryProcess
 from fedkg_compiler.graph.rdf_terms import Iri, Literal

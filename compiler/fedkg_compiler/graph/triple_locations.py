@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, cast
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.ontologies import find
 from fedkg_compiler.graph.rdf_reader import Document, graph_name

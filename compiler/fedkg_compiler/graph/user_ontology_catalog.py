@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path, PurePath
 
-import pyoxigraph as ox
-
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import (
     ADDED_FILE,

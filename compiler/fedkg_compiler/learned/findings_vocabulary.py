@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDF, RDFS, XSD
 from fedkg_compiler.input_files import data_folder
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-import pyoxigraph as ox
 from pydantic import ValidationError
 
 from fedkg.errors import FedkgError
@@ -18,6 +17,7 @@ from fedkg.learned_knowledge_records import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.learned import findings_vocabulary
 from fedkg_compiler.learned.findings_vocabulary import LABEL, TYPE, fkg
 

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from urllib.parse import quote
 
-import pyoxigraph as ox
-
 from fedkg.learned_knowledge_records import (
     CausalEdge,
     LearnedKnowledge,
@@ -22,6 +20,7 @@ from fedkg.learned_knowledge_records import (
     Precedence,
     RuleEvidence,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import RUN
 from fedkg_compiler.graph.standard_vocabularies import FKG, QUDT, RDFS, XSD
 from fedkg_compiler.learned import findings_vocabulary

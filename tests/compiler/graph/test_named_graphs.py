@@ -29,7 +29,7 @@ from fedkg_compiler.graph.rdf_reader import (
     kind_of,
     read_rdf,
 )
-from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_writing import load_files
 
 P = "https://example.org/plant#"
 PREFIXES = f"""@prefix p: <{P}> .

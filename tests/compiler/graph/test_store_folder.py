@@ -17,7 +17,7 @@ from fedkg_compiler.graph import load_graph
 from fedkg_compiler.graph.rdf_reader import checksum, read_rdf
 from fedkg_compiler.graph.stores.closure_cache import MOST
 from fedkg_compiler.graph.stores.folder import CLOSED, LOADING, State, open_store, read_state
-from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_writing import load_files
 from fedkg_compiler.graph.stores.stored_triples import PARTS
 from fedkg_compiler.input_files import STORE_STATE, recording
 
@@ -131,10 +131,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, files: dict[st
 _KILLED = """
 import sys
 from pathlib import Path
-from fedkg_compiler.graph.stores import store_loading
+from fedkg_compiler.graph.stores import store_writing
 
 moment, store, *files = sys.argv[1:]
-write = store_loading._write
+write = store_writing._write
 
 def stopping(path, body):
     part = path.with_name(f".{path.name}.part")
@@ -150,8 +150,8 @@ def stopping(path, body):
     print("now", flush=True)
     sys.stdin.read()
 
-store_loading._write = stopping
-store_loading.load_files(Path(store), [Path(file) for file in files])
+store_writing._write = stopping
+store_writing.load_files(Path(store), [Path(file) for file in files])
 """
 
 

@@ -15,7 +15,7 @@ from fedkg_compiler.frontends.sparql.triple_filter_terms import rule_terms
 from fedkg_compiler.graph.rdf_terms import ColumnFact, Iri, Literal, Quantity
 from fedkg_compiler.graph.recorded_answers import RecordedAnswers
 from fedkg_compiler.graph.stores import rule_relevant_triples
-from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_writing import load_files
 from fedkg_compiler.pipeline import compile_rules
 
 HEAD = """\

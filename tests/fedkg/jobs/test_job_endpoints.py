@@ -18,7 +18,7 @@ from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.learned_knowledge_reader import read_learned
 from fedkg.jobs.reproduce import reproduce
-from fedkg_compiler.graph.stores.store_loading import load_files
+from fedkg_compiler.graph.stores.store_writing import load_files
 
 RULES = """\
 prefix plant: <https://example.org/plant#>

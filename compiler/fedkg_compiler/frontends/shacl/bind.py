@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
@@ -75,6 +74,7 @@ from fedkg_compiler.frontends.shacl.table_results import Component, Header, Shap
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.rdf_terms import Iri, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal as OneOf
 
-import pyoxigraph as ox
 from rdflib import RDF, Literal
 from rdflib.term import Node
 
@@ -28,6 +27,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     declared_prefixes,
     to_rdflib,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 

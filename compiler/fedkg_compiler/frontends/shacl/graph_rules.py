@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyoxigraph as ox
 from rdflib import BNode, URIRef
 from rdflib.term import Node
 
@@ -32,6 +31,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     shapes_of,
 )
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
 
-import pyoxigraph as ox
 from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
@@ -37,6 +36,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     declared_prefixes,
     items,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import as_kept, names_by_content, renamed
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, names_graph, tokens
 

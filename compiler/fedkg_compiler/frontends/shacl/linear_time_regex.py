@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-import pyoxigraph as ox
+from fedkg_compiler.graph import oxigraph as ox
 
 _REPEATED = r"(?:[*+]|\{\d+(?:,\d*)?\}|\{,\d+\})"
 _FIXED = re.compile(r"\{\d+\}")

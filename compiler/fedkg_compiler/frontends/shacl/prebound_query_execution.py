@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 
-import pyoxigraph as ox
 from rdflib import RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import to_rdflib
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.sparql_syntax.tokens import Token, tokens
 
 StoreNode = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple

@@ -26,7 +26,6 @@ from pathlib import Path as FilePath
 from typing import Any
 from typing import Literal as OneOf
 
-import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, XSD, BNode, Graph, Literal, Namespace, URIRef, Variable
 from rdflib.paths import Path as RdflibPath
 from rdflib.term import Node
@@ -36,6 +35,7 @@ from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.limits import limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl import linear_time_regex
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service

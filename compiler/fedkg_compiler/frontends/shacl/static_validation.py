@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import pyoxigraph as ox
 from rdflib.term import Node
 
 from fedkg._internal.forked_worker import Crashed, run_apart
@@ -20,6 +19,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
 )
 from fedkg_compiler.frontends.shacl.validation_report import Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.standard_vocabularies import FKG
 
 

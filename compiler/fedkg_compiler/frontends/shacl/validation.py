@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyoxigraph as ox
 from rdflib import Graph
 from rdflib.term import Node
 
@@ -38,6 +37,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
 )
 from fedkg_compiler.frontends.shacl.validation_report import Report, Result, sorted_results
 from fedkg_compiler.frontends.shacl.validator import Validator
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.document_cache import read_known_file
 from fedkg_compiler.graph.ontologies import documents_of, follow_imports, load_catalog

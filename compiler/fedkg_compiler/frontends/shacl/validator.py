@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
-import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
@@ -56,6 +55,7 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     path_sparql,
     sorted_results,
 )
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.sparql_syntax.tokens import names_graph, tokens
 
 MOST_NESTED = 50

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import pyoxigraph as ox
-
 from fedkg_compiler.frontends.sparql.branch_tree import Never, Seen, is_static
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Var
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.alignment.mappings import PREDICATES, equivalences, exact_matches
 from fedkg_compiler.graph.contradictions import shown
 from fedkg_compiler.graph.ontologies import Catalog

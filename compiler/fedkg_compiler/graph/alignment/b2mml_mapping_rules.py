@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import definitions
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import FEDKG, SKOS

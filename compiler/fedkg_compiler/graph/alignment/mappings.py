@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import report
 from fedkg_compiler.graph.ontologies import definitions, find
 from fedkg_compiler.graph.owl_rl_closure import SAME_CLASS, SAME_PROPERTY

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import pyoxigraph as ox
-
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.alignment.b2mml_mapping_rules import b2mml_alignments
 from fedkg_compiler.graph.alignment.mapping_proposals import Proposal, propose
 from fedkg_compiler.graph.alignment.mappings import PREDICATES

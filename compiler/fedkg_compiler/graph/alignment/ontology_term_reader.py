@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyoxigraph as ox
-
 from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import Catalog, closest_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.rdf_terms import local_name

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.alignment.mapping_proposals import Proposal
 from fedkg_compiler.graph.standard_vocabularies import FKG, SKOS, XSD
 

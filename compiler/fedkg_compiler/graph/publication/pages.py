@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-import pyoxigraph as ox
-
 from fedkg.errors import FedkgError
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import Catalog, Entry, definitions, load_catalog, our_file
 from fedkg_compiler.graph.rdf_reader import Document
 from fedkg_compiler.graph.standard_vocabularies import (

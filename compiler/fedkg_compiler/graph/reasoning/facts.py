@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyoxigraph as ox
 
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.reasoning.owl_vocabulary import (
     CELL,
     FIRST,

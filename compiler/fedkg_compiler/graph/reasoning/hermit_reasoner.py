@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import pyoxigraph as ox
 
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.owl_rl_closure import bound, close, satisfies
 from fedkg_compiler.graph.reasoning import rule_table
 from fedkg_compiler.graph.reasoning.facts import (

@@ -5,8 +5,7 @@ They are the first nodes of every closure.
 
 from __future__ import annotations
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SWRL
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple

@@ -20,8 +20,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.reasoning.facts import Facts, partners
 from fedkg_compiler.graph.reasoning.owl_vocabulary import FIRST, NAMES, NIL, REST, TYPE, Node
 from fedkg_compiler.graph.reasoning.rule_table import Atom, Rule

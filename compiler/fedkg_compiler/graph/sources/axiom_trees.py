@@ -8,9 +8,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.xml_check import BROKEN_IRI, broken_iri
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.sources.axiom_trees import Node, Part, Problems, Tree, Unsound
 from fedkg_compiler.graph.sources.class_expression_triples import Expressions, named
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, SWRL

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.sources.axiom_trees import DEEPEST, Node, Part, Problems, Tree
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, RDFS, XSD
 

@@ -14,18 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Severity
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
-from fedkg_compiler.graph.sources.opcua_instances import (
-    ARGUMENTS,
-    ENCODINGS,
-    plant_names,
-    plant_of,
-    unit_in,
-    value_of,
-)
 from fedkg_compiler.graph.sources.opcua_nodes import (
     MODELLING_RULE,
     PARTS,
@@ -35,6 +26,14 @@ from fedkg_compiler.graph.sources.opcua_nodes import (
     NodeSet,
     UaNode,
     nodes_of,
+)
+from fedkg_compiler.graph.sources.opcua_plant_nodes import (
+    ARGUMENTS,
+    ENCODINGS,
+    plant_names,
+    plant_of,
+    unit_in,
+    value_of,
 )
 from fedkg_compiler.graph.sources.opcua_standard_nodes import DATATYPES, STANDARD, UA
 from fedkg_compiler.graph.sources.result import Awaited, NodeNames, Read

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.node_values import literal
 from fedkg_compiler.graph.sources.opcua_nodes import (
     MODELLING_RULE,

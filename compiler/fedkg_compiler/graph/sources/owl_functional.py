@@ -12,8 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON
 from fedkg_compiler.graph.sources.axiom_trees import Node, Part, Problems, Tree, Unsound, expanded
 from fedkg_compiler.graph.sources.axiom_triples import NEVER_INSIDE, Axioms

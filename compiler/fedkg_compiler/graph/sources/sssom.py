@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path, PurePath
 
-import pyoxigraph as ox
 import yaml
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
 from fedkg_compiler.graph.rdf_terms import is_iri
 from fedkg_compiler.graph.sources.result import Read

@@ -21,10 +21,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
-
 from fedkg_compiler.cache_entries import compiler_stamp
 from fedkg_compiler.diagnostics.record import Diagnostic, diagnostic_from
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import Definition
 from fedkg_compiler.graph.rdf_reader import Document, lines_of
 from fedkg_compiler.graph.stores.folder import CLOSED

@@ -21,9 +21,9 @@ from email.message import Message
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urljoin, urlsplit
 
-import pyoxigraph as ox
 from typing_extensions import override
 
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.stores.credentials import LOOPBACK, VARIABLE, header_for
 from fedkg_compiler.graph.stores.problem import StoreProblem
 

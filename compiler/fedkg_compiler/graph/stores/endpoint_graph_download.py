@@ -15,9 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 
-import pyoxigraph as ox
-
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import Document, as_kept, lines_of, names_by_content, renamed
 from fedkg_compiler.graph.standard_vocabularies import OWL
 from fedkg_compiler.graph.stores.endpoint import Endpoint, Patience, Solution, open_endpoint, shown

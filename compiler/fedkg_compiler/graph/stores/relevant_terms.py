@@ -13,8 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.graph import READ_PROPERTIES
 from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, OWL, QUDT, RDF, RDFS, SKOS, SOSA

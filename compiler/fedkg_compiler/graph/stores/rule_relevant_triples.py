@@ -20,8 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyoxigraph as ox
-
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import DEFAULT, load_lines
 from fedkg_compiler.graph.standard_vocabularies import FKG, SOSA
 from fedkg_compiler.graph.stores.closure_cache import Closed

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, overload
 
-import pyoxigraph as ox
 from typing_extensions import override
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.stores.problem import StoreProblem
 
 PARTS = "parts"
