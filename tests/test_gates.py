@@ -178,7 +178,9 @@ def test_check_runs_every_gate() -> None:
 
 
 LIGHT = """
-import sys, fedkg, fedkg.cli.main
+import sys
+from fedkg.cli.main import make_app
+make_app()
 heavy = ("torch", "numpy", "lark", "rdflib", "plotly", "fedkg_compiler")
 sys.exit(any(name in sys.modules for name in heavy))
 """

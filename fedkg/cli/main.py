@@ -7,85 +7,58 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from fedkg._internal.safe_text import escape_hidden, show_warnings_as_notes
 from fedkg.authoring import CompileError
-from fedkg.cli import (
-    attest,
-    bom,
-    check,
-    compile_rules,
-    data,
-    diff,
-    evaluate,
-    explain,
-    export,
-    federation,
-    fmt,
-    graph_store,
-    inspect_pack,
-    lsp,
-    monitor,
-    new,
-    ontology,
-    paper,
-    predict,
-    reproduce,
-    run_job,
-    run_rule_examples,
-    serve,
-    sign,
-    status,
-    suggest,
-    validate,
-    verify_checksums,
-    watch,
-)
 from fedkg.errors import FedkgError, Stopped, describe_install
 from fedkg.limits import raise_limits
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "new": new.new,
-    "check": check.check,
-    "fmt": fmt.fmt,
-    "test": run_rule_examples.run_examples,
-    "lsp": lsp.lsp,
-    "eval": evaluate.evaluate,
-    "monitor": monitor.monitor,
-    "validate": validate.validate,
-    "compile": compile_rules.compile_rules,
-    "inspect": inspect_pack.inspect,
-    "run": run_job.run,
-    "status": status.status,
-    "watch": watch.watch,
-    "serve": serve.serve,
-    "predict": predict.predict,
-    "reproduce": reproduce.reproduce,
-    "paper": paper.paper,
-    "export": export.export,
-    "bom": bom.bom,
-    "sign": sign.sign,
-    "attest": attest.attest,
-    "verify": verify_checksums.verify,
-    "suggest": suggest.suggest,
-    "explain": explain.explain,
-    "diff": diff.diff,
+COMMANDS: dict[str, str] = {
+    "new": "new.new",
+    "check": "check.check",
+    "fmt": "fmt.fmt",
+    "test": "run_rule_examples.run_examples",
+    "lsp": "lsp.lsp",
+    "eval": "evaluate.evaluate",
+    "monitor": "monitor.monitor",
+    "validate": "validate.validate",
+    "compile": "compile_rules.compile_rules",
+    "inspect": "inspect_pack.inspect",
+    "run": "run_job.run",
+    "status": "status.status",
+    "watch": "watch.watch",
+    "serve": "serve.serve",
+    "predict": "predict.predict",
+    "reproduce": "reproduce.reproduce",
+    "paper": "paper.paper",
+    "export": "export.export",
+    "bom": "bom.bom",
+    "sign": "sign.sign",
+    "attest": "attest.attest",
+    "verify": "verify_checksums.verify",
+    "suggest": "suggest.suggest",
+    "explain": "explain.explain",
+    "diff": "diff.diff",
 }
-"""Every command by name, in the order of `fedkg --help`."""
+"""The module and function of every command in `fedkg.cli`, in the order of `fedkg --help`.
 
-COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
-    "ontology": (ontology.app, "Manage the ontologies that rules use: list, show, add, remove."),
-    "graph": (graph_store.app, "Keep large graphs on disk, list named graphs, and query them."),
-    "data": (data.app, "Write the example table that the examples train on."),
-    "federation": (federation.federation_app, "Create a federation, and admit its sites."),
-    "server": (federation.server_app, "Run the server of a federation, and show its state."),
-    "site": (federation.site_app, "Join a federation, take part, pause, and leave."),
+Only the module of the command that runs is imported.
+"""
+
+COMMAND_GROUPS: dict[str, tuple[str, str]] = {
+    "ontology": ("ontology.app", "Manage the ontologies that rules use: list, show, add, remove."),
+    "graph": ("graph_store.app", "Keep large graphs on disk, list named graphs, and query them."),
+    "data": ("data.app", "Write the example table that the examples train on."),
+    "federation": ("federation.federation_app", "Create a federation, and admit its sites."),
+    "server": ("federation.server_app", "Run the server of a federation, and show its state."),
+    "site": ("federation.site_app", "Join a federation, take part, pause, and leave."),
 }
 """Groups of commands with the line that `fedkg --help` shows."""
 
@@ -115,10 +88,10 @@ def _fedkg(
     raise_limits(limit or [])
 
 
-def _app(
-    commands: Mapping[str, Callable[..., None]], families: Mapping[str, tuple[typer.Typer, str]]
+def make_app(
+    commands: Iterable[str] = COMMANDS, groups: Iterable[str] = COMMAND_GROUPS
 ) -> typer.Typer:
-    """The command `fedkg` with these commands and groups."""
+    """The command `fedkg` with these commands and groups, by default all."""
     made = typer.Typer(
         name="fedkg",
         help=(
@@ -136,14 +109,18 @@ def _app(
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(_fedkg)
-    for name, command in commands.items():
-        made.command(name)(command)
-    for name, (family, line) in families.items():
-        made.add_typer(family, name=name, help=line)
+    for name in commands:
+        made.command(name)(_imported(COMMANDS[name]))
+    for name in groups:
+        place, line = COMMAND_GROUPS[name]
+        made.add_typer(_imported(place), name=name, help=line)
     return made
 
 
-app = _app(COMMANDS, COMMAND_GROUPS)
+def _imported(place: str) -> Any:
+    """The function or group ``module.name`` of `fedkg.cli` (`Any`: either)."""
+    module, name = place.split(".")
+    return getattr(import_module(f"fedkg.cli.{module}"), name)
 
 
 GC_THRESHOLD = 200_000
@@ -164,9 +141,11 @@ def _speed_up_startup() -> None:
 
 
 def _select_commands(arguments: Sequence[str]) -> typer.Typer:
-    """The single command at the start of the arguments, so that no other options are built."""
+    """The single command or group at the start of the arguments, so that no other is imported."""
     name = arguments[0] if arguments else ""
-    return _app({name: COMMANDS[name]}, {}) if name in COMMANDS else app
+    if name in COMMANDS or name in COMMAND_GROUPS:
+        return make_app(COMMANDS.keys() & {name}, COMMAND_GROUPS.keys() & {name})
+    return make_app()
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

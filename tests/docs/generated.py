@@ -472,9 +472,9 @@ COMMAND_MARKS = re.compile(
 def _command_line() -> Any:
     from typer.main import get_command
 
-    from fedkg.cli.main import app
+    from fedkg.cli.main import make_app
 
-    return get_command(app)
+    return get_command(make_app())
 
 
 def command_part(name: str) -> str:

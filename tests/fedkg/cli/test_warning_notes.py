@@ -9,6 +9,7 @@ WARNS = """
 import sys, warnings
 import numpy as np
 from fedkg.cli import main
+from fedkg.cli import status as module
 
 
 def status(folder: str) -> None:
@@ -19,7 +20,7 @@ def status(folder: str) -> None:
         warnings.warn("old name", DeprecationWarning)
 
 
-main.COMMANDS["status"] = status
+module.status = status
 main.run(["status", "x"])
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedkg.cli.main import app
+from fedkg.cli.main import make_app
 from fedkg.data.plant import (
     SHAPES,
     draw_plant,
@@ -57,7 +57,7 @@ def test_it_compiles(tmp_path: Path) -> None:
 def test_the_command_writes_it(tmp_path: Path) -> None:
     runner = CliRunner()
     done = runner.invoke(
-        app,
+        make_app(),
         [
             "data",
             "plant",
@@ -74,5 +74,5 @@ def test_the_command_writes_it(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert '"queries": 3' in done.output
     assert len(list((tmp_path / "works" / "legacy").iterdir())) == 3
-    again = runner.invoke(app, ["data", "plant", str(tmp_path / "works")])
+    again = runner.invoke(make_app(), ["data", "plant", str(tmp_path / "works")])
     assert again.exit_code != 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedkg.cli.main import app
+from fedkg.cli.main import make_app
 from fedkg.evaluation import Evaluation, RuleResult, evaluate
 from fedkg.evaluation.result import worst_text
 from fedkg.pack import And, CategoryIs, Compare, Formula, Implies, Known, Param, Slot
@@ -136,7 +136,8 @@ def test_a_sum_of_a_query_is_missed_by_its_margin(tmp_path: Path) -> None:
     for name, text in (("g.ttl", GRAPH), ("q.rq", QUERY), ("t.csv", "m1,m2\n5,6\n9,9\n,30\n1,2\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     found = CliRunner().invoke(
-        app, ["eval", "--json", *(str(tmp_path / name) for name in ("q.rq", "g.ttl", "t.csv"))]
+        make_app(),
+        ["eval", "--json", *(str(tmp_path / name) for name in ("q.rq", "g.ttl", "t.csv"))],
     )
     assert found.exit_code == 0, found.output
     worst = json.loads(found.stdout)["rules"][0]["worst"]

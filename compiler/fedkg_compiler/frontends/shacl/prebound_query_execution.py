@@ -57,7 +57,9 @@ def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad
         required = "this" in predicate_variables(_outermost(words))
         for node in nodes:
             if isinstance(node, URIRef) and not (required and _is_unused(store, node)):
-                found += _constructed(store, with_constant(text, "this", node))
+                query = with_constant(text, "this", node)
+                if not _lacks_required_triples(store, query):
+                    found += _constructed(store, query)
         return found
     query = with_focus_nodes(_with_new_triples(text))
     if _lacks_required_triples(store, text):

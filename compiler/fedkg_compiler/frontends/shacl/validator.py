@@ -350,13 +350,16 @@ class Validator:
         self._stores_members = True
         self.store.remove_graph(MEMBERS)
         classes = {
-            kind: [to_store(one) for one in self.data.superclasses(kind)]
+            to_store(kind): [to_store(one) for one in self.data.superclasses(kind)]
             for kind in self.data.graph.objects(None, RDF.type, unique=True)
         }
+        typed = self.store.quads_for_pattern(None, to_store(RDF.type), None, ox.DefaultGraph())
         self.store.extend(
-            ox.Quad(to_store(node), MEMBERS, other, MEMBERS)  # type: ignore[arg-type]
-            for node, kind in self.data.graph.subject_objects(RDF.type)
-            for other in classes[kind]
+            [
+                ox.Quad(quad.subject, MEMBERS, other, MEMBERS)
+                for quad in typed
+                for other in classes.get(quad.object, ())
+            ]
         )
 
     def _store_shapes(self) -> None:
