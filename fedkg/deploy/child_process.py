@@ -136,17 +136,6 @@ def supervise(
         child.stop()
 
 
-def is_alive(process: int) -> bool:
-    """Whether a process of this number runs."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C, so that children are stopped."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.atomic_file import replace_file
-from fedkg.deploy.child_process import is_alive, stop_on_sigterm
+from fedkg.deploy.child_process import stop_on_sigterm
 from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
     FEDERATION,
     RUN,
+    Federation,
     dismiss_site,
     load_federation,
     read_json,
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from fedkg.jobs.events import Event
 
 STATUS = "status.json"
+LOCK = "server.lock"
+"""The server holds a lock on this file while it runs; the lock ends with the process."""
 
 
 @dataclass(slots=True)
@@ -70,8 +75,7 @@ class ServerStatus:
 
     Attributes:
         state: `waiting` for sites, `running`, `done`, `stopped` or `failed`; `lost` if the process
-            is gone without a word.
-        process: number of the server's process.
+            is gone without a word, as its lock shows.
         since: when the state began, in seconds since 1970.
         error: why it failed.
         run: name of its run folder.
@@ -87,7 +91,6 @@ class ServerStatus:
     """
 
     state: str = "new"
-    process: int = 0
     since: float = 0.0
     error: str = ""
     run: str = RUN
@@ -201,12 +204,50 @@ def run_federation(
         on_event: receives the events of the training.
 
     Raises:
-        UsageError, FederationError: the folder is wrong, a site has left or is not present, or the
-            SuperLink does not run.
+        UsageError, FederationError: the folder is wrong, another server uses it, a site has left
+            or is not present, or the SuperLink does not run.
         JobError, FedkgError: the job cannot run.
         KeyboardInterrupt, Stopped: the process was stopped; no child is left.
     """
     federation = load_federation(folder)
+    with _locked(folder):
+        return _run(folder, federation, on_note, wait, without, on_event)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other servers away from the folder. Raises FederationError."""
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FederationError(
+                f"another `fedkg server run` already uses {folder}",
+                help=f"`fedkg server status {folder}` shows its state; stop it first",
+            ) from error
+        yield
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a server runs, also in another container that shares the folder."""
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _run(
+    folder: Path,
+    federation: Federation,
+    on_note: Callable[[str], None],
+    wait: float,
+    without: Collection[str],
+    on_event: Callable[[Event], None] | None,
+) -> Run | CausesRun:
     status = read_status(folder)
     gone = [name for name, site in status.sites.items() if site.left and name not in without]
     if gone:
@@ -317,7 +358,7 @@ def read_status(folder: Path) -> ServerStatus:
         site.admitted = bool(key)
         if key:  # a site that is admitted again takes part again
             site.left = site.deletion = False
-    if is_running(found) and not is_alive(found.process):
+    if is_running(found) and not _is_locked(folder):
         found.state = "lost"
     return found
 
@@ -356,7 +397,7 @@ def load_change_fields(folder: Path) -> dict[str, Any]:
 
 def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "") -> None:
     status.state, status.error = state, error
-    status.process, status.since = os.getpid(), time.time()
+    status.since = time.time()
     save_status(folder, status)
 
 

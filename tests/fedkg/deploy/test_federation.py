@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import resource
 import shutil
@@ -342,12 +343,20 @@ def test_doctor_names_an_address_that_does_not_exist(own, capsys, monkeypatch):
     assert "problem  connection: no connection to the server" in done.out
 
 
-def test_status_survives_a_lost_server(own, capsys):
+def test_a_server_without_its_lock_is_lost_and_with_it_the_only_one(own, capsys):
     (own / "plants" / "status.json").write_text(
-        json.dumps({"state": "running", "process": 2**22 + 1, "since": 1.0, "sites": {}})
+        json.dumps({"state": "running", "since": 1.0, "sites": {}})
     )
+    status = ("server", "status", own / "plants")
+    assert call(capsys, *status).out.startswith("server: lost\n")
 
-    assert call(capsys, "server", "status", own / "plants").out.startswith("server: lost\n")
+    with (own / "plants" / "server.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as the process of a server does, in whatever container
+        assert call(capsys, *status).out.startswith("server: running")
+        second = call(capsys, "server", "run", own / "plants")
+        assert (second.code, "another `fedkg server run` already uses" in second.err) == (1, True)
+        assert json.loads((own / "plants" / "status.json").read_text())["state"] == "running"
+    assert call(capsys, *status).out.startswith("server: lost\n")
 
 
 def test_bundle_lists_what_an_installed_package_needs(tmp_path, monkeypatch):
