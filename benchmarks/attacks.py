@@ -271,7 +271,8 @@ def show_forecasts(seeds: int, rounds: int) -> None:
             job = traffic(Path(place), seeds, rounds)
             job["simulation"] = {"attacks": {"kind": attack, "share": share}}
             folder = RunFolder(run_job(job, out=Path(place) / "run", report=False).folder)
-            last = {row["trial"]: float(row["mse"]) for row in folder.rows("rounds.csv")}
+            rows = folder.rows("rounds.csv")
+            last = {row["trial"]: float(row["mse"]) for row in rows if row["mse"]}
         found = [
             show([error for trial, error in last.items() if trial.rpartition("-s")[0] == name])
             for name in ("mean", "excluded")
