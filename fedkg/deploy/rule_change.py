@@ -197,18 +197,39 @@ class Confirmations:
     needed: int
     on_note: Callable[[str], None]
     prepared: frozenset[str] = frozenset()
+    _silent: Mapping[str, str] = field(default_factory=dict)
+    """Why sites cannot be prepared again, as the operator knows it."""
 
     def is_due(self) -> bool:
         """Whether the training must be prepared again before its next round: enough sites have
-        confirmed, or another site has confirmed rules that the server uses already.
+        confirmed, or another site has confirmed rules that the server uses already; and all sites
+        answer, because each prepares again.
         """
         change = self.collect()
-        if change is None or not set(self.names) <= set(self.transport.present()):
+        if change is None:
             return False
         confirmed = set(self.names) & change.confirmed.keys()
-        if change.adopted:
-            return bool(confirmed - self.prepared)
-        return len(confirmed) >= self.needed
+        enough = confirmed - self.prepared if change.adopted else len(confirmed) >= self.needed
+        return bool(enough) and self._all_answer(change)
+
+    def _all_answer(self, change: RuleChange) -> bool:
+        """Whether all sites answer now; otherwise the operator learns which one does not, once."""
+        present = set(self.transport.present())
+        question = Message(kind="rules", fields={"pack": change.pack})
+        replies = self._ask({name: question for name in self.names if name in present})
+        silent = {name: "it is not connected" for name in self.names if name not in present}
+        for name in present & set(self.names):
+            if name not in replies:
+                silent[name] = f"no answer within {ASK_S:g} s"
+            elif replies[name].error:
+                silent[name] = replies[name].error
+        if silent != self._silent:
+            for name, why in silent.items():
+                self.on_note(
+                    f"the new rules wait for {name}: {why}; the training goes on without them"
+                )
+            self._silent = silent
+        return not silent
 
     def collect(self) -> RuleChange | None:
         """The open change, after the sites that have not confirmed were asked."""

@@ -262,11 +262,6 @@ def pcfedavg_claims(of: Figures) -> Iterator[Row]:
             "figures 3 and 4",
             note="difference of the relative distances",
         )
-    yield Row(
-        label="theorem 3.4: rates of suboptimality and of infeasibility; the second is faster",
-        published="upper bounds",
-        note="not measured: a rate needs trainings of several lengths",
-    )
 
 
 def fedstl_claims(of: Figures) -> Iterator[Row]:

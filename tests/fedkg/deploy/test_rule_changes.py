@@ -29,7 +29,7 @@ from fedkg.deploy.server import run_server
 from fedkg.deploy.server_lifecycle import read_status
 from fedkg.deploy.signing import create_key
 from fedkg.deploy.site import open_site
-from fedkg.deploy.transport import LoopbackTransport
+from fedkg.deploy.transport import LoopbackTransport, Reply
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
 from fedkg.federated import ServerState
 from fedkg.jobs import run_job
@@ -248,6 +248,35 @@ def test_with_a_quorum_the_others_go_on_and_a_late_site_comes_back(tmp_path):
     assert {(one["client"], one["decided_by"]) for one in missing} == {("wien", "site")}
     assert "fedkg site confirm" in missing[0]["help"]
     assert load_change(federation.server) is None
+
+
+def test_new_rules_wait_for_a_site_that_does_not_answer_and_the_training_goes_on(
+    tmp_path, monkeypatch
+):
+    """With a quorum of two, two confirmations would do, but each site must prepare again."""
+    federation = create(tmp_path, {**FIVE_ROUNDS, "federation": {"quorum": 2, "retries": 0}})
+    paused, ask = set(), LoopbackTransport._ask
+
+    def answer(transport: LoopbackTransport, site: str, down: bytes) -> Reply:
+        if site in paused:
+            return Reply(site=site, message=None, error="the operator pauses")
+        return ask(transport, site, down)
+
+    monkeypatch.setattr(LoopbackTransport, "_ask", answer)
+    federation.steps = {
+        1: lambda: federation.propose(STRICTER),
+        2: lambda: (federation.confirm("graz", "linz"), paused.add("wien")),
+        4: paused.clear,
+    }
+
+    run = federation.run()
+
+    waits = [note for note in federation.notes if "the new rules wait for" in note]
+    assert waits == [
+        "the new rules wait for wien: the operator pauses; the training goes on without them"
+    ]
+    [row] = run.rows("rule_changes.csv")
+    assert (row["round"], row["not_confirmed"]) == ("5", "wien")
 
 
 def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path):
