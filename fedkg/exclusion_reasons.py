@@ -42,8 +42,9 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
         NO_REPLY,
         Exclusion(
             "contract",
-            "`fedkg site doctor SITE` at the site; raise `federation.deadline` if a local round "
-            "takes longer",
+            "`fedkg site doctor SITE` at the site, or `fedkg site run SITE` if it is not running; "
+            "raise `federation.deadline` (`federation.grace` if enough others had answered) if a "
+            "local round takes longer",
             absent=True,
         ),
     ),

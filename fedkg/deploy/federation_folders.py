@@ -553,6 +553,14 @@ def _plan(job: Path, sites: Sequence[str], trust_code: bool) -> _Plan:
     pack, _ = load_rules(found)
     reject_pooled_rows(found, plan_trials(found), pack)
     names = list(sites) or (list(found.sites) if isinstance(found.sites, dict) else [])
+    quorum = found.federation.quorum
+    if isinstance(quorum, int) and 0 < len(names) < quorum:
+        raise JobError(
+            f"{job}: `federation.quorum` is above the number of sites",
+            expected=f"at most {len(names)}, the number of {', '.join(names)}; or `all`",
+            received=str(quorum),
+            help="write `quorum: all`, or name more sites with --sites",
+        )
     code = _check_code(job.parent, list_files(found))
     return _Plan(
         name=found.name,

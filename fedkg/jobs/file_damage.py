@@ -87,5 +87,6 @@ def require_run(folder: RunFolder) -> None:
         raise UsageError(
             f"{folder.path} is not a run folder",
             expected=f"a folder that `fedkg run` wrote, with {ENVIRONMENT} in it",
-            help="start one: fedkg run JOB.yaml --out DIR",
+            help="start one: fedkg run JOB.yaml --out DIR; before the first round of a federation, "
+            "see `fedkg server status`",
         )

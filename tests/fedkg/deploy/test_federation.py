@@ -38,7 +38,7 @@ from fedkg.deploy.federation_folders import (
     load_site,
 )
 from fedkg.deploy.offline_install_bundle import list_packages
-from fedkg.errors import FederationError, FedkgError, MissingExtra, UsageError
+from fedkg.errors import FederationError, FedkgError, JobError, MissingExtra, UsageError
 from fedkg.jobs.events import Event, Listener
 from fedkg.pack import load
 
@@ -73,6 +73,17 @@ def test_private_keys_are_private_and_stay_where_they_were_created(folders):
         with zipfile.ZipFile(folders / "plants" / "invitations" / f"{name}.zip") as archive:
             content = b"".join(archive.read(entry) for entry in archive.namelist())
         assert not any(secret in content for secret in secrets)
+
+
+def test_a_quorum_above_the_number_of_sites_is_an_error(folders, tmp_path):
+    job = yaml.safe_load((folders / "job.yaml").read_text())
+    job |= {"federation": {"quorum": 3}, "rules": [str(folders / "rules.fkg")]}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+
+    with pytest.raises(JobError, match=r"(?s)`federation.quorum` is above.*at most 2"):
+        create_federation(tmp_path / "job.yaml", tmp_path / "new", sites=["graz", "linz"])
+
+    assert not (tmp_path / "new").exists()
 
 
 def test_certificate_names_the_server_and_is_signed_by_the_authority(folders):
