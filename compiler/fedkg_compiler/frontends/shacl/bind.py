@@ -71,6 +71,7 @@ from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
 from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.frontends.shacl.table_results import Component, Header, ShapeResults
+from fedkg_compiler.frontends.shacl.validation_report import fill_message, message_values
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
@@ -1085,10 +1086,13 @@ class ShapesBinder:
         if self.results is not None:
             self.results.components[name] = self._source(part)
         own = part.shape if part.shape.message or part.shape.title else part.root
+        # A rule is about all its focus nodes and values.
+        anyone = Finding(Literal("the focus node"), Literal("the value"))
         return RuleRecord.model_validate(
             {
                 "name": name,
-                "title": part.constraint.message or own.message or own.title,
+                "title": self._filled(part, part.constraint.message or own.message, anyone)
+                or own.title,
                 "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
                 "weight": (
                     part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0)
@@ -1177,7 +1181,15 @@ class ShapesBinder:
     def _violated(self, part: Part, found: Sequence[Finding], count: int) -> None:
         shown = "; ".join(self._finding(item) for item in found[:NAMED])
         more = f"; and {count - NAMED} more" if count > NAMED else ""
-        own = part.constraint.message or part.shape.message or part.root.message
+        stated = part.constraint.message or part.shape.message
+        own = stated or part.root.message
+        if "{" in own:
+            own = "; ".join(
+                dict.fromkeys(
+                    (stated and item.message) or self._filled(part, own, item)
+                    for item in found[:NAMED]
+                )
+            )
         what = f"{part.name} is violated by {shown}{more}"
         if self.results is not None:
             source = self._source(part)
@@ -1195,6 +1207,11 @@ class ShapesBinder:
             f"{what}: {own}" if own else what,
             "correct the graph or the shape",
         )
+
+    def _filled(self, part: Part, message: str, finding: Finding) -> str:
+        """A message of a part with the values of its placeholders."""
+        values = message_values(finding.focus, finding.value, part.shape.path)
+        return str(fill_message(self.shapes.graph, part.shape.node, Literal(message), values))
 
     def _source(self, part: Part) -> Component:
         """The component of a part, for validation results."""
