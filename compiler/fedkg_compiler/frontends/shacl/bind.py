@@ -23,6 +23,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.constraint_query_references import asked_properties, unbound
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
+from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     CATEGORY,
     PASSING,
@@ -633,13 +634,15 @@ class TargetQueries:
 
 def focus_nodes(
     shape: Shape, data: Data, observer: Observer, asked: TargetQueries
-) -> tuple[list[Focus], list[str]]:
-    """The focus nodes of a shape, each once, and what is wrong with its targets: sentences."""
+) -> tuple[list[Focus], list[tuple[str, str]]]:
+    """The focus nodes of a shape, each once, and what is wrong with its targets: sentences, each
+    with the query that it is about.
+    """
     found: dict[Focus, None] = {}
-    wrong: list[str] = []
+    wrong: list[tuple[str, str]] = []
     for target in shape.targets:
         if target.kind == "unknown":
-            wrong.append("is of a kind that fedkg does not support")
+            wrong.append(("is of a kind that fedkg does not support", ""))
             continue
         try:
             if target.kind == "sparql" and asked.partial.queries.is_table_read(target.select, {}):
@@ -651,7 +654,7 @@ def focus_nodes(
                 )
             )
         except ValueError as error:
-            wrong.append(f"has a query that fedkg cannot run: {error}")
+            wrong.append((f"has a query that fedkg cannot run: {error}", target.select))
         found.update(dict.fromkeys(_observed(target, data, observer)))
     return list(found), wrong
 
@@ -830,14 +833,21 @@ class ShapesBinder:
     def _foci(self, shape: Shape) -> list[Focus]:
         asked = TargetQueries(self.partial, self.observer, self._span(shape.line))
         found, wrong = focus_nodes(shape, self.data, self.observer, asked)
-        for sentence in wrong:
-            message = f"the target of {shape_name(shape)} {sentence}"
+        for sentence, query in wrong:
+            problem = find_syntax_problem(self.shapes, [query] if query else [])
+            if problem is not None:
+                sentence = f"has a query that fedkg cannot run: {problem.sentence}"
             self._error(
                 "FKG314",
-                self._span(shape.line),
-                message,
-                "give the target a SPARQL query in sh:select that binds ?this",
+                self._span(shape.line)
+                if problem is None or problem.place is None
+                else self._span(*problem.place),
+                f"the target of {shape_name(shape)} {sentence}",
+                (problem is not None and problem.help)
+                or "give the target a SPARQL query in sh:select that binds ?this",
             )
+        if any(query for _, query in wrong):
+            found = []  # the validation would ask the query again
         if not found and self.words.tell_class(shape):
             self.reported.add(shape.node)
         return found
@@ -941,13 +951,17 @@ class ShapesBinder:
 
     def _not_asked(self, part: Part, problem: Refused | SparqlProblem) -> None:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
-            span = self._component_span(part)
             self._add_refusal(part, str(problem))
+            found = self.partial.queries.syntax_problem(part.shape, part.constraint)
             self._error(
                 "FKG316",
-                span,
-                f"fedkg cannot run the query of {part.name}: {problem}",
-                problem.help,
+                self._component_span(part)
+                if found is None or found.place is None
+                else self._span(*found.place),
+                f"fedkg cannot run the query of {part.name}: "
+                f"{problem if found is None else found.sentence}",
+                (problem.help if found is None else found.help)
+                or "correct it: SHACL takes SPARQL 1.1",
             )
         else:
             self._refuse(
@@ -1152,11 +1166,16 @@ class ShapesBinder:
         except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too
                 shape = None if error.shape is None else self.shapes.shapes.get(error.shape)
+                found = find_syntax_problem(self.shapes, error.queries)
+                advice = "correct this shape" if shape is not None else "correct the shapes"
                 self._error(
                     "FKG316",
-                    self._span(1 if shape is None else shape.line),
-                    f"the shapes of {self.file} cannot be evaluated: {error}",
-                    "correct this shape" if shape is not None else "correct the shapes",
+                    self._span(*found.place)
+                    if found is not None and found.place is not None
+                    else self._span(1 if shape is None else shape.line),
+                    f"the shapes of {self.file} cannot be evaluated: "
+                    f"{error if found is None else found.sentence}",
+                    (found is not None and found.help) or advice,
                 )
             for part in static:
                 self._add_refusal(part, str(error))

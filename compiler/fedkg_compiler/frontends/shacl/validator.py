@@ -281,6 +281,9 @@ class Validator:
             return list(component(self, shape, constraint, values))
         except Undecidable as error:
             error.shape = error.shape or shape.node
+            if not error.queries and constraint.is_query:
+                query = asked(self.shapes, shape, constraint)
+                error.queries = () if query is None else (query.original(self.prefixes),)
             raise
 
     def _value_nodes(self, shape: Shape, focus_nodes: Iterable[Node]) -> Values:
