@@ -1166,16 +1166,16 @@ class ShapesBinder:
         except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too
                 shape = None if error.shape is None else self.shapes.shapes.get(error.shape)
-                found = find_syntax_problem(self.shapes, error.queries)
+                mistake = find_syntax_problem(self.shapes, error.queries)
                 advice = "correct this shape" if shape is not None else "correct the shapes"
                 self._error(
                     "FKG316",
-                    self._span(*found.place)
-                    if found is not None and found.place is not None
+                    self._span(*mistake.place)
+                    if mistake is not None and mistake.place is not None
                     else self._span(1 if shape is None else shape.line),
                     f"the shapes of {self.file} cannot be evaluated: "
-                    f"{error if found is None else found.sentence}",
-                    (found is not None and found.help) or advice,
+                    f"{error if mistake is None else mistake.sentence}",
+                    (mistake is not None and mistake.help) or advice,
                 )
             for part in static:
                 self._add_refusal(part, str(error))
