@@ -254,8 +254,11 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     told = graph.told
     assert told is not None
     reasons, prefixes = told.reasons(), {**told.prefixes(), **graph.vocabulary.prefixes}
-    steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.triples)]
-    leaves = [leaf for _, step in steps if step is not None for leaf in step.asserted()]
+    # There is no reason for what a run has learned, from which nothing follows.
+    steps = [
+        reasons.why(*triple) or Step(triple=triple) for triple in _with_values(graph, found.triples)
+    ]
+    leaves = [leaf for step in steps for leaf in step.asserted()]
     places, graphs = told.locate(leaves), told.name_graphs({*leaves})
     unlined = {
         document.name for document in told.documents if not document.text
@@ -289,7 +292,7 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
         Fact(triple=text, place=place(span), graph=file_graph(span.file))
         for text, span in found.statements
     ]
-    return (*said, *(fact(step or Step(triple=triple)) for triple, step in steps))
+    return (*said, *map(fact, steps))
 
 
 def _with_values(graph: Graph, triples: Iterable[TermTriple]) -> list[TermTriple]:

@@ -340,6 +340,20 @@ def test_a_row_names_the_graph_of_its_triples(
         }
 
 
+def test_a_row_names_the_line_of_what_a_run_has_learned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules, graph = tmp_path / "r.fkg", tmp_path / "run.trig"
+    rules.write_text(
+        f"{RULE}rule r for ?m, ?t where {{ GRAPH <{RUN}> {{ ?m p:maxTorque ?t }} }}"
+        " require torque <= ?t * 1 N.m"
+    )
+    graph.write_text(f"{PREFIXES}<{RUN}> {{\n p:M3 a p:Mill ; p:maxTorque 10 . }}")
+    [fact] = call(capsys, "explain", "r", rules, graph, "--entity", "M3", "--json").json["from"]
+    line = PREFIXES.count("\n") + 2
+    assert (fact["place"], fact["graph"]) == (f"{graph}:{line}", RUN)
+
+
 def test_an_inference_from_vocabularies_alone_is_theirs() -> None:
     assert inferred_graph(["urn:fedkg:vocabulary:qudt", VOCABULARY_INFERRED]) == VOCABULARY_INFERRED
     assert inferred_graph(["urn:fedkg:vocabulary:qudt", "file:///a.ttl"]) == INFERRED

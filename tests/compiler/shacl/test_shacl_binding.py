@@ -261,6 +261,23 @@ def test_what_the_graph_violates_is_reported_with_its_severity(folder: Path) -> 
     assert placements_by_part(pack_of(warning))["S.serial.minCount"].conforms is False
 
 
+def test_placeholders_of_messages_are_filled(folder: Path) -> None:
+    """With what was found, with the query's variables, or in general as the title of a rule."""
+    message = "sh:message '{?value} of {$this} > {$maxInclusive}, {?v}'"
+    shapes = (
+        f"sh:property [ sh:path plant:size ; sh:maxInclusive 5 ; {message} ] ; "
+        f"sh:sparql [ {message} ; sh:select 'SELECT $this ?v WHERE {{ $this plant:size ?v }}' ]"
+    )
+    found = compiled(folder, pump(shapes), PLANT + "plant:P2 plant:size 7 .")
+    first, second = (item.message for item in found.diagnostics if item.code == "FKG310")
+    this = "https://example.org/plant#P2"
+    assert first.endswith(f"P2 (7): 7 of {this} > 5, {{?v}}"), first
+    assert second.endswith(f"P2: {this} of {this} > {{$maxInclusive}}, 7"), second
+    rule = compiled(folder, pump(shapes.replace("size", "pressure").split(" ; sh:sparql")[0]))
+    titles = [rule.title for rule in pack_of(rule).manifest.rules]
+    assert titles == ["the value of the focus node > 5, {?v}"]
+
+
 def test_every_component_has_exactly_one_place(folder: Path) -> None:
     body = """sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern "x" ;
             sh:datatype xsd:double ] ;

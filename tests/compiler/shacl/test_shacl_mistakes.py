@@ -99,11 +99,29 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
     )
     [item] = with_code(found, "FKG316")
     assert (text_at(item, text), item.help) == (
-        "sh:sparql",
+        f"pl:{name}",
         "add `PREFIX pl: <...>` to the query, or `sh:prefixes`",
     )
     assert "fedkg cannot run the query of S.sparql: the prefix `pl:` is not known" in item.message
     assert not [other for other in found.diagnostics if other.severity == "error" and other != item]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (select("SELECT $this WHERE { $this plant:serial ?v . FILTER(?v > ) }"), "FKG316"),
+        (select("SELECT $this WHERE { $this plant:pressure ?v . FILTER(?v > ) }"), "FKG316"),
+        ('sh:target [ sh:select "SELECT ?this WHERE { FILTER(1 > ) }" ] ; sh:minCount 1', "FKG314"),
+    ],
+)
+def test_a_mistake_in_a_query_is_reported_where_it_stands(
+    tmp_path: Path, body: str, code: str
+) -> None:
+    found, text = compiled(tmp_path, body)
+    [item] = [one for one in found.diagnostics if one.severity == "error"]
+    assert (item.code, text_at(item, text)) == (code, ")")
+    assert item.span.column > text.split("\n")[item.span.line - 1].index("> )")
+    assert "the query is not SPARQL at `)`: a value is expected" in item.message
 
 
 @pytest.mark.parametrize(

@@ -293,20 +293,6 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ;
     ("rule", "expected"),
     [
         (
-            (
-                'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE {" ; '
-                "sh:prefixes ex:prefixes"
-            ),
-            "the query cannot be evaluated",
-        ),
-        (
-            (
-                'a sh:SPARQLRule ; sh:construct "CONSTRUCT { $this ex:p 1 } WHERE '
-                '{ ?s a ex:None . $this ex:p }" ; sh:prefixes ex:prefixes'
-            ),
-            "the query cannot be evaluated",
-        ),
-        (
             'a sh:SPARQLRule ; sh:construct "SELECT * WHERE { $this ?p ?o }"',
             "not a CONSTRUCT query",
         ),
@@ -340,6 +326,30 @@ ex:R a sh:NodeShape ; sh:targetClass ex:Pump ;
     assert problem.code == "FKG316"
     assert expected in problem.message
     assert (problem.span.line, problem.span.column) == (HEAD.count("\n") + 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("query", "word", "expected"),
+    [
+        ("CONSTRUCT { $this ex:p 1 } WHERE {", "{", "the query ends too early: `}` is expected"),
+        (
+            "CONSTRUCT { $this ex:p 1 }\nWHERE { ?s a ex:None . $this ex:p }",
+            "}",
+            "the query is not SPARQL at `}`: an object is expected",
+        ),
+        ("CONSTRUCT { $this ex:p } WHERE {}", "}", "the query is not SPARQL at `}`"),
+        ("CONSTRUCT { $this no:p 1 } WHERE {}", "no:p", "the prefix `no:` is not known"),
+    ],
+)
+def test_a_mistake_in_the_query_of_a_rule_is_reported_where_it_stands(
+    tmp_path: Path, query: str, word: str, expected: str
+) -> None:
+    rule = f'a sh:SPARQLRule ; sh:prefixes ex:prefixes ; sh:construct """{query}"""'
+    shapes = f"ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ {rule} ] .\n"
+    (problem,) = validated(tmp_path, shapes + MARKED).diagnostics
+    assert expected in problem.message
+    rows, span = (HEAD + shapes).split("\n"), problem.span
+    assert rows[span.line - 1][span.column - 1 : span.end_column - 1] == word
 
 
 def test_rules_apply_to_the_graph_of_a_compilation(tmp_path: Path) -> None:

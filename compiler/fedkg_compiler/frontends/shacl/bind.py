@@ -23,6 +23,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.constraint_query_references import asked_properties, unbound
 from fedkg_compiler.frontends.shacl.partial_evaluation import Partial
+from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
 from fedkg_compiler.frontends.shacl.shape_conditions import (
     CATEGORY,
     PASSING,
@@ -71,6 +72,7 @@ from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
 from fedkg_compiler.frontends.shacl.static_validation import find_violations
 from fedkg_compiler.frontends.shacl.static_value_checks import ORDERED
 from fedkg_compiler.frontends.shacl.table_results import Component, Header, ShapeResults
+from fedkg_compiler.frontends.shacl.validation_report import fill_message, message_values
 from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
@@ -632,13 +634,15 @@ class TargetQueries:
 
 def focus_nodes(
     shape: Shape, data: Data, observer: Observer, asked: TargetQueries
-) -> tuple[list[Focus], list[str]]:
-    """The focus nodes of a shape, each once, and what is wrong with its targets: sentences."""
+) -> tuple[list[Focus], list[tuple[str, str]]]:
+    """The focus nodes of a shape, each once, and what is wrong with its targets: sentences, each
+    with the query that it is about.
+    """
     found: dict[Focus, None] = {}
-    wrong: list[str] = []
+    wrong: list[tuple[str, str]] = []
     for target in shape.targets:
         if target.kind == "unknown":
-            wrong.append("is of a kind that fedkg does not support")
+            wrong.append(("is of a kind that fedkg does not support", ""))
             continue
         try:
             if target.kind == "sparql" and asked.partial.queries.is_table_read(target.select, {}):
@@ -650,7 +654,7 @@ def focus_nodes(
                 )
             )
         except ValueError as error:
-            wrong.append(f"has a query that fedkg cannot run: {error}")
+            wrong.append((f"has a query that fedkg cannot run: {error}", target.select))
         found.update(dict.fromkeys(_observed(target, data, observer)))
     return list(found), wrong
 
@@ -829,14 +833,21 @@ class ShapesBinder:
     def _foci(self, shape: Shape) -> list[Focus]:
         asked = TargetQueries(self.partial, self.observer, self._span(shape.line))
         found, wrong = focus_nodes(shape, self.data, self.observer, asked)
-        for sentence in wrong:
-            message = f"the target of {shape_name(shape)} {sentence}"
+        for sentence, query in wrong:
+            problem = find_syntax_problem(self.shapes, [query] if query else [])
+            if problem is not None:
+                sentence = f"has a query that fedkg cannot run: {problem.sentence}"
             self._error(
                 "FKG314",
-                self._span(shape.line),
-                message,
-                "give the target a SPARQL query in sh:select that binds ?this",
+                self._span(shape.line)
+                if problem is None or problem.place is None
+                else self._span(*problem.place),
+                f"the target of {shape_name(shape)} {sentence}",
+                (problem is not None and problem.help)
+                or "give the target a SPARQL query in sh:select that binds ?this",
             )
+        if any(query for _, query in wrong):
+            found = []  # the validation would ask the query again
         if not found and self.words.tell_class(shape):
             self.reported.add(shape.node)
         return found
@@ -940,13 +951,17 @@ class ShapesBinder:
 
     def _not_asked(self, part: Part, problem: Refused | SparqlProblem) -> None:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
-            span = self._component_span(part)
             self._add_refusal(part, str(problem))
+            found = self.partial.queries.syntax_problem(part.shape, part.constraint)
             self._error(
                 "FKG316",
-                span,
-                f"fedkg cannot run the query of {part.name}: {problem}",
-                problem.help,
+                self._component_span(part)
+                if found is None or found.place is None
+                else self._span(*found.place),
+                f"fedkg cannot run the query of {part.name}: "
+                f"{problem if found is None else found.sentence}",
+                (problem.help if found is None else found.help)
+                or "correct it: SHACL takes SPARQL 1.1",
             )
         else:
             self._refuse(
@@ -1085,10 +1100,13 @@ class ShapesBinder:
         if self.results is not None:
             self.results.components[name] = self._source(part)
         own = part.shape if part.shape.message or part.shape.title else part.root
+        # A rule is about all its focus nodes and values.
+        anyone = Finding(Literal("the focus node"), Literal("the value"))
         return RuleRecord.model_validate(
             {
                 "name": name,
-                "title": part.constraint.message or own.message or own.title,
+                "title": self._filled(part, part.constraint.message or own.message, anyone)
+                or own.title,
                 "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
                 "weight": (
                     part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0)
@@ -1148,11 +1166,16 @@ class ShapesBinder:
         except Undecidable as error:
             if not self.shapes.problems:  # these have been reported and cause this error too
                 shape = None if error.shape is None else self.shapes.shapes.get(error.shape)
+                mistake = find_syntax_problem(self.shapes, error.queries)
+                advice = "correct this shape" if shape is not None else "correct the shapes"
                 self._error(
                     "FKG316",
-                    self._span(1 if shape is None else shape.line),
-                    f"the shapes of {self.file} cannot be evaluated: {error}",
-                    "correct this shape" if shape is not None else "correct the shapes",
+                    self._span(*mistake.place)
+                    if mistake is not None and mistake.place is not None
+                    else self._span(1 if shape is None else shape.line),
+                    f"the shapes of {self.file} cannot be evaluated: "
+                    f"{error if mistake is None else mistake.sentence}",
+                    (mistake is not None and mistake.help) or advice,
                 )
             for part in static:
                 self._add_refusal(part, str(error))
@@ -1177,7 +1200,15 @@ class ShapesBinder:
     def _violated(self, part: Part, found: Sequence[Finding], count: int) -> None:
         shown = "; ".join(self._finding(item) for item in found[:NAMED])
         more = f"; and {count - NAMED} more" if count > NAMED else ""
-        own = part.constraint.message or part.shape.message or part.root.message
+        stated = part.constraint.message or part.shape.message
+        own = stated or part.root.message
+        if "{" in own:
+            own = "; ".join(
+                dict.fromkeys(
+                    (stated and item.message) or self._filled(part, own, item)
+                    for item in found[:NAMED]
+                )
+            )
         what = f"{part.name} is violated by {shown}{more}"
         if self.results is not None:
             source = self._source(part)
@@ -1195,6 +1226,11 @@ class ShapesBinder:
             f"{what}: {own}" if own else what,
             "correct the graph or the shape",
         )
+
+    def _filled(self, part: Part, message: str, finding: Finding) -> str:
+        """A message of a part with the values of its placeholders."""
+        values = message_values(finding.focus, finding.value, part.shape.path)
+        return str(fill_message(self.shapes.graph, part.shape.node, Literal(message), values))
 
     def _source(self, part: Part) -> Component:
         """The component of a part, for validation results."""

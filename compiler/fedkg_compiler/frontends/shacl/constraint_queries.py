@@ -37,11 +37,13 @@ class Undecidable(Exception):
 
     Attributes:
         shape: the shape that is the reason; None if unknown.
+        queries: the queries that may be the reason, as the file has them, with their prefixes.
     """
 
     def __init__(self, sentence: str, shape: Node | None = None) -> None:
         super().__init__(sentence)
         self.shape = shape
+        self.queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,11 @@ class Asked:
     text: str
     prefixes: Mapping[str, str]
     parameters: Mapping[str, Node]
+
+    def original(self, known: Mapping[str, str]) -> str:
+        """The query as the file has it, with its prefixes and those known ones that it uses."""
+        used = {name: iri for name, iri in known.items() if f"{name}:" in self.text}
+        return _with_prefixes(self.text, {**used, **self.prefixes})
 
     def written(self) -> str:
         """The query with its prefixes, and with the values of the parameters.

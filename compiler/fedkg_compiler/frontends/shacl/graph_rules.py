@@ -19,6 +19,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.prebound_query_execution import iris_of
+from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
 from fedkg_compiler.frontends.shacl.shape_conditions import Observer
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
@@ -96,11 +97,14 @@ def _apply(shapes: ShapesFile, documents: Sequence[Document], sources: Sources) 
             raise added
         sources.graph.extend(added)
     except RuleProblem as error:
+        problem = find_syntax_problem(shapes, error.queries)
         sources.problems.error(
             "FKG312",
-            texts.span(shapes, error.shape, "rule"),
-            _NOT_APPLIED.format(error.sentence),
-            _CORRECT,
+            texts.located(*problem.place)
+            if problem is not None and problem.place is not None
+            else texts.span(shapes, error.shape, "rule"),
+            _NOT_APPLIED.format(error.sentence if problem is None else problem.sentence),
+            (problem is not None and problem.help) or _CORRECT,
         )
     except Crashed as error:
         sources.problems.error(
@@ -126,7 +130,8 @@ def _run(
     except RuleProblem as error:
         return error
     except Undecidable as error:
-        return RuleProblem(str(error), error.shape or rules[0].shape.node, rules[0].node)
+        shape = error.shape or rules[0].shape.node
+        return RuleProblem(str(error), shape, rules[0].node, error.queries)
     return run.new
 
 

@@ -54,11 +54,14 @@ class RuleProblem(Exception):
 
     Attributes:
         shape: the shape with the rule. node: the rule.
+        queries: the queries that may be the reason, as the file has them, with their prefixes.
     """
 
-    def __init__(self, sentence: str, shape: Node, node: Node) -> None:
-        super().__init__(sentence, shape, node)
-        self.sentence, self.shape, self.node = sentence, shape, node
+    def __init__(
+        self, sentence: str, shape: Node, node: Node, queries: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(sentence, shape, node, queries)
+        self.sentence, self.shape, self.node, self.queries = sentence, shape, node, queries
 
 
 class Conditions(Protocol):
@@ -283,7 +286,7 @@ class RuleRun:
                 nodes = self._data.focus_nodes(shape)
             except ValueError as error:
                 sentence = f"the target of the shape cannot be evaluated: {error}"
-                raise RuleProblem(sentence, shape.node, rule.node) from error
+                raise RuleProblem(sentence, shape.node, rule.node, shape.target_queries) from error
         self._focus_nodes[shape.node] = self.added, nodes
         return nodes
 
@@ -341,7 +344,7 @@ class RuleRun:
                 found += construct(self.store, text, nodes)
             except (SyntaxError, ValueError, RuntimeError, OSError) as error:
                 sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
-                raise RuleProblem(sentence, rule.shape.node, rule.node) from error
+                raise RuleProblem(sentence, rule.shape.node, rule.node, (text,)) from error
         return self._named(found)
 
     def _named(self, quads: list[ox.Quad]) -> list[ox.Quad]:

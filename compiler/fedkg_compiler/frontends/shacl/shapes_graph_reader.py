@@ -471,6 +471,11 @@ class Shape:
     weight: float = 1.0
     line: int = 1
 
+    @property
+    def target_queries(self) -> tuple[str, ...]:
+        """The queries of its targets, with their prefixes."""
+        return tuple(target.select for target in self.targets if target.kind == "sparql")
+
 
 _PREFIX = re.compile(r"(?im)^\s*@?prefix\s+([\w.-]*):\s*<([^<>]*)>")
 

@@ -22,6 +22,10 @@ from fedkg_compiler.formulas.formula_algebra import implies
 from fedkg_compiler.frontends.fkg.binding.column_assignment_triples import TermTriple
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
 from fedkg_compiler.frontends.shacl.constraint_queries import Asked, asked, with_variable_as
+from fedkg_compiler.frontends.shacl.query_syntax_problem import (
+    QuerySyntaxProblem,
+    find_syntax_problem,
+)
 from fedkg_compiler.frontends.shacl.shape_conditions import Observed, Refused, Row, Value
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import SH, Constraint, Shape, ShapesFile
 from fedkg_compiler.frontends.shacl.validation_report import path_sparql
@@ -129,18 +133,17 @@ class Queries:
                 raise Refused(
                     "its query does not select `$this`, the focus node that violates the shape"
                 )
-        if not self.is_table_read(found.text, found.prefixes):
-            from rdflib.plugins.sparql import prepareQuery
+        if (problem := self.syntax_problem(shape, constraint)) is not None:
+            raise SparqlProblem("FKG341", (0, 0), problem.sentence, problem.help)
 
-            try:
-                prepareQuery(self._text(found, shape), initNs=dict(query.prologue.prefixes))
-            except Exception as error:  # rdflib's parser raises `Exception` itself
-                raise SparqlProblem(
-                    "FKG341",
-                    (0, 0),
-                    str(error).strip().split("\n")[0],
-                    "correct it: SHACL takes SPARQL 1.1",
-                ) from error
+    def syntax_problem(self, shape: Shape, constraint: Constraint) -> QuerySyntaxProblem | None:
+        """What is wrong with the syntax of a constraint's query, with its place in the file."""
+        found = asked(self.shapes, shape, constraint)
+        return (
+            None
+            if found is None
+            else find_syntax_problem(self.shapes, [found.original(self.known)])
+        )
 
     def tree(
         self, shape: Shape, constraint: Constraint

@@ -27,7 +27,7 @@ from fedkg_compiler.frontends.shacl.validation_report import (
     Report,
     Result,
     fill_message,
-    path_sparql,
+    message_values,
     sorted_results,
 )
 from fedkg_compiler.frontends.shacl.validator import component_name, default_message
@@ -225,11 +225,7 @@ def _result(component: Component, focus: Node, value: Node | None, found: str) -
         messages = own
     if not messages:
         messages = [Literal(found or default_message(constraint))]
-    texts = {"this": str(focus)}
-    if value is not None:
-        texts["value"] = str(value)
-    if shape.path is not None:
-        texts["path"] = texts["PATH"] = path_sparql(shape.path).strip("<>")
+    texts = message_values(focus, value, shape.path)
     iri = component_name(constraint)
     return Result(
         focus=focus,

@@ -22,6 +22,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.prebound_query_execution import hide_graphs
+from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
@@ -114,11 +115,12 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Rejected:
-    """Why the shapes cannot be evaluated; `shape` and `word` show where."""
+    """Why the shapes cannot be evaluated; a mistake in `queries`, else `word` in `shape`: where."""
 
     sentence: str
     shape: Node | None
     word: str
+    queries: tuple[str, ...] = ()
 
 
 @pause_garbage_collection()
@@ -273,16 +275,21 @@ def _names_graph(shapes: Graph) -> bool:
 
 
 def _not_evaluated(found: _Rejected, shapes: ShapesFile, texts: JoinedTexts) -> Diagnostic:
+    problem = find_syntax_problem(shapes, found.queries)
+    advice = "correct this shape" if found.shape is not None else "correct the shapes"
     return report(
         "FKG316",
-        texts.span(shapes, found.shape, found.word),
-        f"the shapes cannot be evaluated: {found.sentence}",
-        help="correct this shape" if found.shape is not None else "correct the shapes",
+        texts.located(*problem.place)
+        if problem is not None and problem.place is not None
+        else texts.span(shapes, found.shape, found.word),
+        "the shapes cannot be evaluated: "
+        + (found.sentence if problem is None else problem.sentence),
+        help=(problem is not None and problem.help) or advice,
     )
 
 
 def _of_rule(error: RuleProblem) -> _Rejected:
-    return _Rejected(error.sentence, error.shape, "rule")
+    return _Rejected(error.sentence, error.shape, "rule", error.queries)
 
 
 def _evaluate(
@@ -313,9 +320,10 @@ def _evaluate(
     except RuleProblem as error:
         return _of_rule(error)
     except Undecidable as error:
-        return _Rejected(str(error), error.shape, "")
+        return _Rejected(str(error), error.shape, "", error.queries)
     except ValueError as error:
-        return _Rejected(f"the target cannot be evaluated: {error}", shape.node, "target")
+        sentence = f"the target cannot be evaluated: {error}"
+        return _Rejected(sentence, shape.node, "target", shape.target_queries)
     return _Found(results, inferred, len(checked))
 
 

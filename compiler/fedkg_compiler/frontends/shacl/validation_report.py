@@ -312,6 +312,21 @@ def fill(message: Literal, values: Mapping[str, str]) -> Literal:
     return Literal(text, lang=message.language, datatype=message.datatype)
 
 
+def message_values(focus: Node, value: Node | None, path: Path | None) -> dict[str, str]:
+    """The texts of a result for the placeholders `this`, `value`, `path` and `PATH`."""
+    texts = {"this": message_text(focus)}
+    if value is not None:
+        texts["value"] = message_text(value)
+    if path is not None:
+        texts["path"] = texts["PATH"] = path_sparql(path).strip("<>")
+    return texts
+
+
+def message_text(term: Node) -> str:
+    """A term inside a message."""
+    return f"_:{term}" if isinstance(term, BNode) else str(term)
+
+
 def fill_message(
     shapes: Graph, shape: Node, message: Literal, values: Mapping[str, str]
 ) -> Literal:

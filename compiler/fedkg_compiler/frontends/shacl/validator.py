@@ -52,6 +52,8 @@ from fedkg_compiler.frontends.shacl.static_value_checks import VALUE_TESTS, orde
 from fedkg_compiler.frontends.shacl.validation_report import (
     Result,
     fill_message,
+    message_text,
+    message_values,
     path_sparql,
     sorted_results,
 )
@@ -279,6 +281,9 @@ class Validator:
             return list(component(self, shape, constraint, values))
         except Undecidable as error:
             error.shape = error.shape or shape.node
+            if not error.queries and constraint.is_query:
+                query = asked(self.shapes, shape, constraint)
+                error.queries = () if query is None else (query.original(self.prefixes),)
             raise
 
     def _value_nodes(self, shape: Shape, focus_nodes: Iterable[Node]) -> Values:
@@ -389,12 +394,8 @@ class Validator:
     ) -> Result:
         graph = self.shapes.graph
         path = violation.path or shape.path
-        texts = {name: _text(term) for name, term in violation.solution.items()}
-        texts["this"] = _text(violation.focus)
-        if violation.value is not None:
-            texts["value"] = _text(violation.value)
-        if path is not None:
-            texts["path"] = texts["PATH"] = path_sparql(path).strip("<>")
+        texts = {name: message_text(term) for name, term in violation.solution.items()}
+        texts |= message_values(violation.focus, violation.value, path)
         component = constraint.component if constraint.custom else SH[component_name(constraint)]
         source = constraint.node if constraint.name in ("sparql", "expression") else None
         messages = {
@@ -702,11 +703,6 @@ COMPONENTS: Mapping[str, Component] = {
 def _all_values(values: Values) -> list[Node]:
     """The distinct value nodes of all focus nodes."""
     return list(dict.fromkeys(value for own in values.values() for value in own))
-
-
-def _text(term: Node) -> str:
-    """A term inside a message."""
-    return f"_:{term}" if isinstance(term, BNode) else str(term)
 
 
 _MESSAGES = {

@@ -102,7 +102,14 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
         (i for i, word in enumerate(query.tokens) if word.end > offset),
         max(len(query.tokens) - 1, 0),
     )
-    parse_query(query.tokens)
+    tree = parse_query(query.tokens)
+    if tree.form == "ask" and tree.having:  # SPARQL 1.1 allows it, and the store does not
+        raise SparqlProblem(
+            "FKG341",
+            tree.having[0].at,
+            "fedkg cannot evaluate HAVING in an ASK query",
+            "write it as a SELECT query of the variables in GROUP BY",
+        )
     shown = query.written((at, at)) if query.tokens else "its end"
     raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
 

@@ -99,6 +99,25 @@ def find_problem(words: Sequence[Token]) -> SparqlProblem | None:
     return None
 
 
+def find_query_problem(words: Sequence[Token]) -> SparqlProblem | None:
+    """The same of a SELECT, ASK or CONSTRUCT query behind its prologue."""
+    parser = _Parser(tuple(words))
+    try:
+        if parser.accept("CONSTRUCT"):
+            if parser.text() == "{":
+                parser.group()
+            parser.dataset()
+            parser.accept("WHERE")
+            parser.modifiers(Query(at=(0, 0), form="select", where=parser.group()))
+        else:
+            parser.query()
+        if parser.i < len(words):
+            parser.wrong("nothing more", "a `}` too many?" if parser.text() == "}" else "")
+    except SparqlProblem as problem:
+        return problem if problem.code == "FKG341" else None
+    return None
+
+
 def parse_query(words: tuple[Token, ...], *, classes_closed: bool = False) -> Query:
     """The tree of a query.
 
