@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -615,6 +615,12 @@ def read_rdf(
     if lenient:
         raw = [quad for quad in raw if not any(map(_is_broken, quad.triple))]
     raw, graphs = _by_graph(raw)
+    prefixes = {**found[1], **prefixes}
+    problems += [
+        _reserved_graph(iri, text, file, prefixes)
+        for iri, _ in graphs
+        if kind_of(iri) not in ("data", "learned")
+    ]
     triples, plain = _named(text, syntax, raw)
     named = [
         quad.object for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS
@@ -625,13 +631,31 @@ def read_rdf(
         name=file,
         sha256=digest,
         triples=tuple(triples),
-        prefixes={**found[1], **prefixes},
+        prefixes=prefixes,
         imports=imports,
         text=text,
         plain=plain,
         graphs=graphs,
     )
     return document, tuple(problems)
+
+
+def _reserved_graph(iri: str, text: str, file: str, prefixes: Mapping[str, str]) -> Diagnostic:
+    """Report a named graph of a file with an IRI that fedkg gives to its own graphs."""
+    spellings = [
+        f"{prefix}:{iri.removeprefix(space)}"
+        for prefix, space in prefixes.items()
+        if iri.startswith(space)
+    ]
+    names = "|".join(map(re.escape, [iri, *spellings]))
+    match = re.search(rf"(?<![\w:.-])(?:{names})(?![\w:-])", text)
+    return report(
+        "FKG103",
+        inside(point(file), text, *(match.span() if match else (0, 1))),
+        f"the file may not have a graph <{iri}>: fedkg keeps {kind_of(iri)} triples in graphs with"
+        " such IRIs",
+        help="give the graph an IRI that does not begin with `urn:fedkg:`",
+    )
 
 
 def _text_import(text: str, file: str, name: ox.Literal) -> Diagnostic:
