@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
-from fedkg.evaluation.result import least_margin
+from fedkg.evaluation.result import least_margin, without_constants
 from fedkg.evaluation.table_readings import Readings
 from fedkg.pack.bank import reads
 from fedkg.pack.formulas import TermPart, everywhere, reach
@@ -105,13 +105,14 @@ def run_example(example: RuleExample) -> ExampleResult:
     if (here & ~incomplete).any():
         here &= ~incomplete
     violated, unknown = values.violated[:, 0], values.unknown[:, 0] & here
+    robustness = without_constants(values.robustness)
     got: Verdict = (
         "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
     )
     telling = violated if violated.any() else unknown if unknown.any() else here
     at = int(np.flatnonzero(telling)[0]) if telling.any() else -1
     if got == "holds":
-        at = int(least_margin(values.robustness, here[:, None])[0])
+        at = int(least_margin(robustness, here[:, None])[0])
     return ExampleResult(
         rule=example.rule,
         text=example.text,
@@ -121,7 +122,7 @@ def run_example(example: RuleExample) -> ExampleResult:
         expected="holds" if example.holds else "fails",
         got=got,
         step=at + 1,
-        robustness=float(values.robustness[at, 0]) if at >= 0 else math.nan,
+        robustness=float(robustness[at, 0]) if at >= 0 else math.nan,
         unit=example.unit,
         reason=_reason(example, at) if got == "unknown" else "",
     )

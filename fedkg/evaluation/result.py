@@ -41,7 +41,7 @@ from fedkg.pack import (
     is_temporal,
     used_slots,
 )
-from fedkg.pack.formulas import subformulas
+from fedkg.pack.formulas import BEYOND, subformulas
 
 if TYPE_CHECKING:
     import pandas
@@ -205,6 +205,11 @@ class Tally:
         )
 
 
+def without_constants(robustness: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The robustness, infinite where a constant condition decides: whether a row has a next one."""
+    return np.where(np.abs(robustness) >= BEYOND, np.copysign(np.inf, robustness), robustness)
+
+
 def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The places, int64 [R], of the least finite robustness [B, R] among those marked.
 
@@ -213,7 +218,7 @@ def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> N
     An infinite robustness is that of a yes/no decision, which no number measures: a case with a
     number tells more.
     """
-    finite = among & np.isfinite(robustness)
+    finite = among & np.isfinite(without_constants(robustness))
     first, least = among.argmax(axis=0), np.where(finite, robustness, np.inf).argmin(axis=0)
     return np.asarray(np.where(finite.any(axis=0), least, first))
 
@@ -238,7 +243,7 @@ def _worst_places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list
     if not known.size:
         return []
     lowest = least_margin(values.robustness[:, known], looked[:, known])
-    least = values.robustness[lowest, known]
+    least = without_constants(values.robustness[lowest, known])
     order = np.lexsort((at[lowest], least, np.isinf(least), ~broken[known], bank.rule[known]))
     rules, first = np.unique(bank.rule[known][order], return_index=True)
     found = []

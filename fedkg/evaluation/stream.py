@@ -28,7 +28,7 @@ from fedkg.evaluation.evaluate import (
     find_raised_outputs,
     split_bank,
 )
-from fedkg.evaluation.result import Cases, rate
+from fedkg.evaluation.result import Cases, rate, without_constants
 from fedkg.evaluation.table_readings import Readings, table_values
 from fedkg.evaluation.table_time_steps import table_timing
 from fedkg.pack import Bank, Formula, Pack, is_temporal
@@ -258,6 +258,7 @@ class RuleStream:
         rules, entities = self.pack.manifest.rules, self.pack.manifest.entities
         for bank, at in pieces:
             values = evaluate_bank(bank, readings.part(at), timing.take(at))
+            robustness = without_constants(values.robustness)
             for place, kind in enumerate(KINDS):
                 verdicts = getattr(values, kind) & mine[at][:, None]
                 np.add.at(counts[place], bank.rule, verdicts.sum(axis=0, dtype=np.int64))
@@ -271,7 +272,7 @@ class RuleStream:
                             row=int(number[at[row]]),
                             time="" if readings.times is None else readings.times[at[row]],
                             verdict=kind,
-                            robustness=float(values.robustness[row, bound]),
+                            robustness=float(robustness[row, bound]),
                             unit=self.pack.manifest.units[int(bank.unit[bound])],
                         )
                     )

@@ -112,6 +112,9 @@ Sign = int | None
 """How one thing depends on another: 1 never falls, -1 never rises, 0 does not depend on it, None
 unknown."""
 
+BEYOND = 1e30
+"""The margin of a constant condition, which is larger than that of any data and fits 32 bits."""
+
 MANY = 99
 """The degree of a term that is not known to be a polynomial of a lower degree."""
 

@@ -29,7 +29,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.abbreviated_qudt_units import units_meant
 from fedkg_compiler.graph.diagnostic_spans import point, report
-from fedkg_compiler.graph.rdf_reader import Document, read_file
+from fedkg_compiler.graph.rdf_reader import Document, imports_in_folder, read_file
 from fedkg_compiler.graph.rdf_terms import KnownTerm, TermKind, is_iri, local_name, split_iri
 from fedkg_compiler.graph.standard_vocabularies import (
     FEDKG,
@@ -898,7 +898,9 @@ def import_span(document: Document, iri: str) -> Span:
     space, local = split_iri(iri)
     spellings = [re.escape(iri)]
     if iri.startswith(LOCAL):
-        spellings.append(rf"(?<=[<\"']){re.escape(iri.removeprefix(LOCAL))}(?=[>\"'])")
+        # `..` and `.` vanish when an IRI is resolved.
+        before = r"(?<=[<\"'])(?:[^<>\"':\s]*\.\./|\./|/)?"
+        spellings.append(rf"{before}{re.escape(iri.removeprefix(LOCAL))}(?=[>\"'])")
     spellings += [
         re.escape(f"{prefix}:{local}")
         for prefix, namespace in document.prefixes.items()
@@ -924,7 +926,7 @@ def imported_file(document: Document, iri: str) -> Path | None:
         return None
     path = unquote(iri.removeprefix(LOCAL).partition("#")[0])
     importer = Path(document.name)
-    if not path or not importer.is_file():
+    if not path or not importer.is_file() or iri not in imports_in_folder(document):
         return None
     file = importer.parent / path
     return file if file.resolve().is_relative_to(importer.resolve().parent) else None
@@ -943,17 +945,21 @@ def missing_file(document: Document, iri: str, file: Path) -> Diagnostic:
 
 
 def unknown_import(document: Document, iri: str) -> Diagnostic:
-    """Report an import that is neither bundled nor a file beside the document."""
+    """Report an import that is neither bundled nor a file in the folder of the document."""
     needed = document.nodes.awaited.values() if document.nodes is not None else ()
     written = [node.written for node in needed if node.space == iri]
     used = f", and this file uses its node {written[0]}" if written else ""
     used += f" and {len(written) - 1} more" if len(written) > 1 else ""
+    is_file = iri.startswith(LOCAL) and Path(document.name).is_file()
     return report(
         "FKG105",
         import_span(document, iri),
-        f"the import of <{iri}> is not followed{used}",
+        f"the import of {unquote(Path(iri).name)} is not followed: it is not a relative path that"
+        " stays in the folder of this file"
+        if is_file
+        else f"the import of <{iri}> is not followed{used}",
         help="to load it, give its file as a graph, or add it with `fedkg ontology add`",
-        severity="info",
+        severity="warning" if is_file else "info",
     )
 
 

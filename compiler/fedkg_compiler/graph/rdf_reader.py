@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -22,7 +22,7 @@ from typing_extensions import override
 from fedkg.limits import explain_raise, limit, require_within_limit
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph import oxigraph as ox
-from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, point, report
+from fedkg_compiler.graph.diagnostic_spans import FILE_READ_ON, inside, point, report
 from fedkg_compiler.graph.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
 from fedkg_compiler.graph.standard_vocabularies import OWL, RDF, XSD
@@ -615,26 +615,84 @@ def read_rdf(
     if lenient:
         raw = [quad for quad in raw if not any(map(_is_broken, quad.triple))]
     raw, graphs = _by_graph(raw)
+    prefixes = {**found[1], **prefixes}
+    problems += [
+        _reserved_graph(iri, text, file, prefixes)
+        for iri, _ in graphs
+        if kind_of(iri) not in ("data", "learned")
+    ]
     triples, plain = _named(text, syntax, raw)
-    importing = (
-        quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS
-    )
-    imports = tuple(
-        dict.fromkeys(
-            quad.object.value for quad in importing if isinstance(quad.object, ox.NamedNode)
-        )
-    )
+    named = [
+        quad.object for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS
+    ]
+    imports = tuple(dict.fromkeys(node.value for node in named if isinstance(node, ox.NamedNode)))
+    problems += [_text_import(text, file, node) for node in named if isinstance(node, ox.Literal)]
     document = Document(
         name=file,
         sha256=digest,
         triples=tuple(triples),
-        prefixes={**found[1], **prefixes},
+        prefixes=prefixes,
         imports=imports,
         text=text,
         plain=plain,
         graphs=graphs,
     )
     return document, tuple(problems)
+
+
+def _reserved_graph(iri: str, text: str, file: str, prefixes: Mapping[str, str]) -> Diagnostic:
+    """Report a named graph of a file with an IRI that fedkg gives to its own graphs."""
+    spellings = [
+        f"{prefix}:{iri.removeprefix(space)}"
+        for prefix, space in prefixes.items()
+        if iri.startswith(space)
+    ]
+    names = "|".join(map(re.escape, [iri, *spellings]))
+    match = re.search(rf"(?<![\w:.-])(?:{names})(?![\w:-])", text)
+    return report(
+        "FKG103",
+        inside(point(file), text, *(match.span() if match else (0, 1))),
+        f"the file may not have a graph <{iri}>: fedkg keeps {kind_of(iri)} triples in graphs with"
+        " such IRIs",
+        help="give the graph an IRI that does not begin with `urn:fedkg:`",
+    )
+
+
+def _text_import(text: str, file: str, name: ox.Literal) -> Diagnostic:
+    """Report an import that is a text."""
+    start = max(text.find(name.value, text.find("imports")), 0)
+    return report(
+        "FKG105",
+        inside(point(file), text, start, start + max(len(name.value), 1)),
+        f'the import of "{name.value}" is not followed: it is a text',
+        help=f"write the IRI of the ontology or the path of the file, as in <{name.value}>",
+        severity="warning",
+    )
+
+
+def imports_in_folder(document: Document) -> set[str]:
+    """Return the IRIs of the imports that a file writes as paths that stay in its folder.
+
+    The base of its relative IRIs has no folder, so that `..` vanishes from them: only a second base
+    in a deep folder shows it.
+    """
+    syntax = detect_format(document.text, document.name)
+    if isinstance(syntax, NotRdf) or not is_rdf(syntax):
+        return set()
+    quads, _ = _parse(
+        document.text, syntax, document.name, lenient=True, quiet=True, folder=_DEEP_FOLDER
+    )
+    deep = f"file:///{_DEEP_FOLDER}"
+    return {
+        f"file:///{quad.object.value.removeprefix(deep)}"
+        for quad in quads
+        if quad.predicate == _IMPORTS
+        and isinstance(quad.object, ox.NamedNode)
+        and quad.object.value.startswith(deep)
+    }
+
+
+_DEEP_FOLDER = "-/" * 64
 
 
 def _by_graph(quads: list[ox.Quad]) -> tuple[list[ox.Quad], tuple[tuple[str, int], ...]]:
@@ -692,9 +750,9 @@ def _named(text: str, syntax: RdfSyntax, quads: list[ox.Quad]) -> tuple[list[ox.
     return _own(quads, places=_lines_with_blank_nodes(text, len(quads)))
 
 
-def _base(file: str) -> str:
+def _base(file: str, folder: str = "") -> str:
     """The base IRI of a file: its name, with the characters escaped that no IRI may have."""
-    return "file:///" + _NOT_IN_IRI.sub(lambda found: quote(found[0]), PurePath(file).name)
+    return f"file:///{folder}" + _NOT_IN_IRI.sub(lambda found: quote(found[0]), PurePath(file).name)
 
 
 _NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|\\^`\[\]\x7f]|%(?![0-9A-Fa-f]{2})')
@@ -749,14 +807,15 @@ def _json_depth(text: str) -> int:
 
 
 def _parse(
-    text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool
+    text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool, folder: str = ""
 ) -> tuple[list[ox.Quad], tuple[list[Diagnostic], dict[str, str]]]:
     """Read on behind each error as far as the parser can.
 
-    `quiet`: its errors follow from ones already reported.
+    `quiet`: its errors follow from ones already reported. `folder`: that of the base IRI.
     """
+    base = _base(file, folder)
     try:
-        parser = ox.parse(text, format=_FORMATS[syntax], base_iri=_base(file), lenient=lenient)
+        parser = ox.parse(text, format=_FORMATS[syntax], base_iri=base, lenient=lenient)
     except ValueError as error:
         return [], (
             [

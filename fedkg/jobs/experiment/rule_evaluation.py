@@ -20,7 +20,7 @@ from fedkg.constraints import Timing, evaluate_bank
 from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import table_values
-from fedkg.evaluation.result import least_margin
+from fedkg.evaluation.result import least_margin, without_constants
 from fedkg.evaluation.row_explanation import example
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.experiment.model_inputs import ModelInputs
@@ -337,6 +337,7 @@ def _count_bank(
     if violated.any() and isinstance(bank.skeleton, Implies):
         inner = replace(bank, skeleton=bank.skeleton.consequent)
         margin = evaluate_bank(inner, values, timing).robustness
+    margin = without_constants(margin)
     for row, rule in enumerate(bank.rule.tolist()):
         counts = rules.setdefault(rule, _Counts())
         counts.violated += int(violated[:, row].sum())

@@ -228,6 +228,16 @@ def test_patterns_address_graphs(file: Path, where: str, count: int) -> None:
     assert rows(file, where) == count
 
 
+@pytest.mark.parametrize("kind", ["inferred", "ontology:x", "vocabulary:qudt"])
+def test_a_file_cannot_write_into_the_graphs_of_fedkg(kind: str) -> None:
+    name = f"<urn:fedkg:{kind}>"
+    _, problems = read_rdf(f"{PREFIXES}\n{name} {{ p:M a p:Mill }}".encode(), file="d.trig")
+    assert [(one.code, one.severity, one.span.column) for one in problems] == [
+        ("FKG103", "error", 2)
+    ]
+    assert name in problems[0].message
+
+
 def test_a_misspelt_graph_is_a_warning(file: Path) -> None:
     found = compile_rules(
         text=f"{RULE}rule r for ?m where {{ GRAPH <urn:fedkg:vocabulary:qudd> {{ ?m a ?k }} }}"

@@ -134,6 +134,23 @@ def test_an_import_cannot_read_outside_its_folder(catalog: Catalog, tmp_path: Pa
     assert {problem.code for problem in problems} == {"FKG105"}
 
 
+def test_an_import_from_above_does_not_read_a_file_of_that_name_beside(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    write(tmp_path, "other.ttl", header(catalog) + "plant:s a plant:Mill .")
+    names = ["../other.ttl", f"{(tmp_path / 'gone.ttl').as_uri()}"]
+    text = f"<http://a/o> a owl:Ontology ; owl:imports <{names[0]}> , <{names[1]}>, 'other.ttl' ."
+    path = write(tmp_path, "all.ttl", header(catalog) + text)
+    graph, problems, _ = load_graph([], {}, [path], catalog=catalog)
+    assert graph.instances(PLANT + "Mill") == []
+    assert codes(problems) == [("FKG105", "warning")] * 3
+    written = {text[problem.span.column - 1 : problem.span.end_column - 1] for problem in problems}
+    assert written == {*names, "other.ttl"}
+    path.write_text(path.read_text().replace("../other.ttl", "./x/../other.ttl"))
+    graph, _, _ = load_graph([], {}, [path], catalog=catalog)
+    assert graph.instances(PLANT + "Mill") == [PLANT + "s"]
+
+
 def test_alignments_apply_where_both_sides_are_loaded(catalog: Catalog) -> None:
     text = [("p.ttl", header(catalog) + "plant:l a mason:Lathe .")]
     equipment = "https://w3id.org/fedkg/isa95#Equipment"

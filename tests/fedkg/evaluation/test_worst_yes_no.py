@@ -66,6 +66,15 @@ def test_a_violation_with_a_number_comes_before_one_without() -> None:
     assert (found.violated, worst_text(found.worst)) == (4, "-6 bar: row 3")
 
 
+def test_whether_there_is_a_next_row_is_no_margin() -> None:
+    found = result("if valve is on then weak next kind is A", "1,A,1", "1,B,1", "1,A,0")
+    assert worst_text(found.worst) == "yes/no: row 1: valve true, kind A"
+    found = result("weak next p <= 3 bar", "1,A,1", "9,A,1", "5,A,1")
+    assert worst_text(found.worst) == "-6 bar: row 1"
+    found = result("weak next (kind is A and p <= 3 bar)", "1,A,1", "9,B,1", "5,A,1")
+    assert worst_text(found.worst) == "-2 bar: row 2"
+
+
 def test_over_time_the_row_at_fault_is_the_one_with_the_margin() -> None:
     found = result(
         "always [0, 1] (if kind is A then p <= 3 bar)", "1,A,1", "9,B,1", "8,A,1", "1,A,1"

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.node_values import literal
+from fedkg_compiler.graph.sources.opcua_standard_nodes import UNIT_CODES
 from fedkg_compiler.graph.sources.result import NodeNames, Read
 from fedkg_compiler.graph.sources.xml_events import Place, Start, walk
 from fedkg_compiler.graph.standard_vocabularies import (
@@ -26,6 +28,7 @@ from fedkg_compiler.graph.standard_vocabularies import (
     RDF,
     RDFS,
     SOSA,
+    UNIT,
     XSD,
 )
 
@@ -61,6 +64,7 @@ _DATATYPES = {"DateTime": "dateTime", "Text": "string", "Identifier": "string", 
 _NUMERIC = frozenset({"", "Amount", "Measure", "Numeric", "Quantity"})
 """Data types of B2MML without one of XML Schema; a text that is a number is one."""
 _XSD = frozenset({*(name.removeprefix(XSD) for name in NUMBERS), "boolean", "date", "dateTime"})
+_DATES = (XSD + "date", XSD + "dateTime")
 _MOST_REPORTED = 20
 
 _TYPE, _INDIVIDUAL = ox.NamedNode(RDF + "type"), ox.NamedNode(OWL + "NamedIndividual")
@@ -203,7 +207,7 @@ class _Writer:
         self.say(node, _HOSTED, host)
         units = {part.text_of("UnitOfMeasure") for part in element.named("Value")} - {""}
         if len(units) == 1:
-            self.say(node, _HAS_UNIT, ox.Literal(*units))
+            self.say(node, _HAS_UNIT, _unit(*units))
         values = [
             value for part in element.named("Value") if (value := self.value(part)) is not None
         ]
@@ -228,9 +232,7 @@ class _Writer:
         else:
             name = _DATATYPES.get(datatype, datatype if datatype in _XSD else "string")
             found = ox.Literal(text, datatype=ox.NamedNode(XSD + name))
-            if (found.datatype.value in NUMBERS or name == "boolean") and isinstance(
-                literal(found).value, str
-            ):
+            if not _is_valid(found):
                 self.wrong.append((element, f"`{text[:60]}` is not a value of type {datatype}"))
                 return None
         unit = element.text_of("UnitOfMeasure")
@@ -239,7 +241,7 @@ class _Writer:
         self.blanks += 1
         quantity = ox.BlankNode(f"v{self.blanks}")
         self.say(quantity, _NUMBER, found)
-        self.say(quantity, _UNIT, ox.Literal(unit))
+        self.say(quantity, _UNIT, _unit(unit))
         return quantity
 
     def result(self, element: _Element, name: str) -> None:
@@ -270,6 +272,22 @@ class _Writer:
         if text:
             value = ox.Literal(text, datatype=ox.NamedNode(XSD + "dateTime"))
             self.say(node, ox.NamedNode(FKG_ISA95 + name), value)
+
+
+def _is_valid(value: ox.Literal) -> bool:
+    """Whether the datatype of a literal, one of `_XSD` or string, allows its text."""
+    datatype = value.datatype.value
+    if datatype in _DATES:
+        cast = f"<{datatype}>({ox.Literal(value.value)})"
+        return bool(ox.Store().query(f"ASK {{ BIND({cast} AS ?v) FILTER(BOUND(?v)) }}"))
+    return datatype == XSD + "string" or not isinstance(literal(value).value, str)
+
+
+def _unit(text: str) -> ox.NamedNode | ox.Literal:
+    """The unit of a UN/ECE code, else the text: `PS` and `C16` are units in rules or ask back."""
+    unit = parse_unit(text)
+    is_code = text in UNIT_CODES and isinstance(unit, UnitProblem) and not unit.doubtful
+    return ox.NamedNode(UNIT + UNIT_CODES[text]) if is_code else ox.Literal(text)
 
 
 def _quoted(text: str) -> str:

@@ -116,6 +116,15 @@ def test_a_document_is_mapped_as_the_reference_says() -> None:
     assert without_blank_nodes([*document.triples]) == without_blank_nodes(wanted)
 
 
+def test_a_unit_is_a_code_unless_rules_read_its_text_otherwise() -> None:
+    text = DOCUMENT.replace("degC<", "CEL<").replace(">K<", ">PS<")
+    document, problems = read_rdf(text.encode(), file="line.xml")
+    assert document is not None
+    assert problems == ()
+    units = {str(quad.object) for quad in document.triples if "nit" in quad.predicate.value[-7:]}
+    assert units == {"<http://qudt.org/vocab/unit/DEG_C>", '"PS"'}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("header", ["Oven1.Temperature", "Temperature"])
 @pytest.mark.parametrize("namespace", ["B2MML", "B2MML-V0600"])
@@ -169,6 +178,12 @@ rule tested for ?oven, ?value where {
     ("old", "new", "code", "words"),
     [
         ("473.15", "hot", "FKG103", "`hot` is not a value of type double"),
+        (
+            "473.15</ValueString><DataType>double",
+            "2024-02-30</ValueString><DataType>date",
+            "FKG103",
+            "`2024-02-30` is not a value of type date",
+        ),
         ("</EquipmentInformation>", "", "FKG103", "the XML is not well-formed here"),
     ],
 )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Temporal
+from fedkg.pack.formulas import BEYOND
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Span
@@ -37,9 +38,6 @@ TOLERANCE = 1e-9
 """By how many steps a duration may miss a whole number of them: 0.3 s are three steps of 0.1 s."""
 
 NO_END = -1.0
-
-BEYOND = 1e30
-"""A margin larger than that of any data, which a number of 32 bits still holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
