@@ -27,6 +27,7 @@ from fedkg_compiler.frontends.shacl.constraint_queries import (
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
     MEMBERS,
     SHAPES,
+    StoreNode,
     hide_graphs,
     select,
     to_store,
@@ -354,11 +355,13 @@ class Validator:
             return
         self._stores_members = True
         self.store.remove_graph(MEMBERS)
-        classes = {
+        classes: dict[StoreNode, list[StoreNode]] = {
             to_store(kind): [to_store(one) for one in self.data.superclasses(kind)]
             for kind in self.data.graph.objects(None, RDF.type, unique=True)
         }
-        typed = self.store.quads_for_pattern(None, to_store(RDF.type), None, ox.DefaultGraph())
+        typed = self.store.quads_for_pattern(
+            None, ox.NamedNode(str(RDF.type)), None, ox.DefaultGraph()
+        )
         self.store.extend(
             [
                 ox.Quad(quad.subject, MEMBERS, other, MEMBERS)
