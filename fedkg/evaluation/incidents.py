@@ -60,6 +60,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.bank import reads
 from fedkg.pack.formulas import formula_children
+from fedkg.pack.term_scale import scale_unit
 from fedkg.tables import Table
 
 MAX_DETAILED = 40
@@ -596,7 +597,8 @@ class _Chart:
             high = limit + (slack if side == 0 else -slack)
         else:
             low = limit + (slack if side == 0 else -slack)
-        name, unit, drawn = self.words.term_text(term), self.unit, -1
+        name, drawn = self.words.term_text(term), -1
+        unit = scale_unit(self.columns, self.alone, 0, term) or self.unit
         if isinstance(inner, Slot):
             # limits in the unit of the signal's column, which is what the plant reads
             column = int(self.alone.slots[0, inner.index])

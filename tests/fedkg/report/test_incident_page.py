@@ -129,6 +129,18 @@ def test_the_margin_of_alternatives_belongs_to_the_value_that_is_shown(
     assert "(allowed: at most 1)" in text
 
 
+def test_a_mean_of_temperatures_is_in_their_unit_and_its_margin_in_kelvin(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.fkg").write_text(
+        "timeline step 1 h\nsignal t in degC\nrule r require mean of t over last 2 h <= 62 degC\n"
+    )
+    (tmp_path / "t.csv").write_text("t\n60\n60\n100\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "mean of t over last 2 h 80 degC" in text
+    assert "at most 62 degC -18 K" in text
+
+
 def test_a_rule_about_a_model_asks_for_a_run(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(
         "signal a span 0 .. 9\noutput y span 0 .. 9\nrule r require y never falls as a rises\n"
