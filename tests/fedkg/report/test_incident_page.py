@@ -325,15 +325,18 @@ def test_shapes_on_a_graph_have_a_report_without_trends(fedkg: Command, tmp_path
     [
         (["--causes", "run"], "--causes requires --report"),
         (["--report", "missing/out.html"], "the folder missing for out.html does not exist"),
+        (["--report", "./plant.csv"], "plant.csv is an input of this command"),
         (["--report", "out.html", "--causes", "nowhere"], "nowhere is not a run folder"),
     ],
 )
 def test_wrong_options_are_reported_before_anything_is_written(
     fedkg: Command, plant: Path, arguments: list[str], said: str
 ) -> None:
+    before = (plant / "plant.csv").read_bytes()
     done = fedkg("eval", "rules.fkg", "plant.csv", *arguments)
     assert done.code != 0
     assert said in done.err
+    assert (plant / "plant.csv").read_bytes() == before
     assert not (plant / "out.html").exists()
 
 
