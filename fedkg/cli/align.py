@@ -56,7 +56,7 @@ def align(
     from fedkg import authoring, ontologies
 
     if output is not None:
-        check_output_path(output, "proposals.ttl")
+        check_output_path(output, "proposals.ttl", inputs=[first, second])
         if output.exists() and not force:
             raise UsageError(
                 f"{output} already exists",

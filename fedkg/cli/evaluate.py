@@ -113,7 +113,7 @@ def evaluate(
     from fedkg.evaluation import evaluate as evaluate_table
     from fedkg.tables import read_table
 
-    written = IncidentReport.of(report, causes)
+    written = IncidentReport.of(report, causes, [*files, sites, baseline])
     if sites is not None or site:
         _evaluate_sites(
             files,
@@ -175,12 +175,14 @@ class IncidentReport:
     causes: CandidateCauses | None
 
     @classmethod
-    def of(cls, path: Path | None, causes: Path | None) -> IncidentReport:
+    def of(
+        cls, path: Path | None, causes: Path | None, inputs: Sequence[str | Path | None]
+    ) -> IncidentReport:
         """Check the options before anything is evaluated. Raises UsageError, JobError."""
         if path is None and causes is not None:
             raise UsageError("--causes requires --report", help="add --report incidents.html")
         if path is not None:
-            check_output_path(path, "incidents.html", option="--report")
+            check_output_path(path, "incidents.html", option="--report", inputs=inputs)
         if causes is None:
             return cls(path, None)
         from fedkg.report.incident_cause_lookup import read_causes

@@ -45,7 +45,7 @@ def write_learned(
     """
     from fedkg import ontologies
 
-    check_output_path(output, "learned.trig")
+    check_output_path(output, "learned.trig", inputs=graphs or [])
     if output.suffix.lower() != ".trig":
         raise UsageError(
             f"{output} does not end with .trig",

@@ -125,7 +125,7 @@ def monitor(
         )
     often = parse_every(every)
     if state is not None:
-        check_output_path(state, "monitor.json")
+        check_output_path(state, "monitor.json", option="--state", inputs=[*files, sites, baseline])
     *rules, data = authoring.parse_sources(files)
     if authoring.is_authored(data) or str(data).lower().endswith(".fkgpack"):
         rules, data = [*rules, data], Path("-")

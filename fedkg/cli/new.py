@@ -86,14 +86,10 @@ def new(
 
     require_sites(sites, site)
     files = sources or []
-    check_output_path(output, "rules.fkg")
+    check_output_path(output, "rules.fkg", inputs=files)
     if output.exists() and not force:
         raise UsageError(
             f"{output} already exists", help="choose another name, or add --force to overwrite it"
-        )
-    if output.exists() and any(source.exists() and source.samefile(output) for source in files):
-        raise UsageError(
-            f"{output} is an input of this command", help="choose another name with -o"
         )
     if source is not None:
         if sites is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedkg._internal.atomic_file import replace_file
@@ -16,7 +17,9 @@ def write_atomically(path: Path, text: str) -> None:
     replace_file(path, text.encode("utf-8"))
 
 
-def check_output_path(path: Path, name: str, *, option: str = "-o") -> None:
+def check_output_path(
+    path: Path, name: str, *, option: str = "-o", inputs: Iterable[str | Path | None] = ()
+) -> None:
     """Check that a file can be written at `path`, before computing anything.
 
     fedkg does not create missing folders, because they are usually misspelt.
@@ -24,9 +27,11 @@ def check_output_path(path: Path, name: str, *, option: str = "-o") -> None:
     Args:
         name: an example name for the help text.
         option: the option that names the file.
+        inputs: files that the command reads, addresses, or None.
 
     Raises:
-        UsageError: `path` is a folder, or its folder is missing, not a folder, or not writable.
+        UsageError: `path` is a folder or an input, or its folder is missing, not a folder, or not
+            writable.
     """
     folder = path.parent
     if path.is_dir():
@@ -47,6 +52,10 @@ def check_output_path(path: Path, name: str, *, option: str = "-o") -> None:
         raise UsageError(
             f"the folder {folder} is not writable",
             help="choose another folder, or change its permissions",
+        )
+    if path.exists() and any(one and Path(one).exists() and path.samefile(one) for one in inputs):
+        raise UsageError(
+            f"{path} is an input of this command", help=f"choose another name: {option} {name}"
         )
 
 

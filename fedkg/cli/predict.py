@@ -62,7 +62,7 @@ def predict(
       fedkg predict runs/tuesday --sites new.yaml --site graz --json
     """
     if output is not None:
-        check_output_path(output, "predictions.csv")
+        check_output_path(output, "predictions.csv", inputs=[sites])
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("prediction", "run")
     from fedkg.jobs.prediction import predict_sites

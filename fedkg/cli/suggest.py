@@ -114,7 +114,7 @@ def suggest(
     from fedkg import ontologies
 
     if output is not None:
-        check_output_path(output, "candidates.fkg")
+        check_output_path(output, "candidates.fkg", inputs=sources)
         if output.exists() and not force:
             raise UsageError(
                 f"{output} already exists",

@@ -88,7 +88,7 @@ def validate(
     if as_json and form not in (None, "json"):
         raise UsageError("--json cannot be combined with --format", help="leave out one of them")
     if output is not None:
-        check_output_path(output, "report.ttl")
+        check_output_path(output, "report.ttl", inputs=[data, *(shapes or []), *(ontologies or [])])
     suffix = "" if output is None else output.suffix.lower()
     chosen: Form = "json" if as_json else form or SUFFIXES.get(suffix, "text")
     try:

@@ -60,6 +60,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.bank import reads
 from fedkg.pack.formulas import formula_children
+from fedkg.pack.term_scale import scale_unit
 from fedkg.tables import Table
 
 MAX_DETAILED = 40
@@ -493,6 +494,7 @@ class _Quantity:
         column: the column of a single signal on the row itself; else -1.
         values: float64 [n]. low, high: float64 [n], the least and greatest allowed value, infinite
             where there is no limit.
+        above, below: [n], whether the limit itself is not allowed.
     """
 
     name: str
@@ -502,20 +504,32 @@ class _Quantity:
     values: Floats
     low: Floats
     high: Floats
+    above: Bools
+    below: Bools
 
     def joined(self, other: _Quantity) -> _Quantity:
         """The same quantity with the limits of both."""
-        return replace(self, low=np.fmax(self.low, other.low), high=np.fmin(self.high, other.high))
+        low, high = np.fmax(self.low, other.low), np.fmin(self.high, other.high)
+        return replace(
+            self,
+            low=low,
+            high=high,
+            above=(self.above & (self.low == low)) | (other.above & (other.low == low)),
+            below=(self.below & (self.high == high)) | (other.below & (other.high == high)),
+        )
 
     def limit_text(self, at: int) -> str:
-        """``at most 5 bar``, ``3,500 to 9,000 W``; "" without a limit."""
+        """``at most 5 bar``, ``below 5 bar``, ``3,500 to 9,000 W``; "" without a limit."""
         low, high = float(self.low[at]), float(self.high[at])
-        unit = f" {self.unit}" if self.unit else ""
-        if math.isfinite(low) and math.isfinite(high):
-            return f"{number(low)} to {number(high)}{unit}"
+        texts = []
+        if math.isfinite(low):
+            texts.append(f"{'above' if self.above[at] else 'at least'} {number(low)}")
         if math.isfinite(high):
-            return f"at most {number(high)}{unit}"
-        return f"at least {number(low)}{unit}" if math.isfinite(low) else ""
+            texts.append(f"{'below' if self.below[at] else 'at most'} {number(high)}")
+        text = " and ".join(texts)
+        if len(texts) == 2 and not self.above[at] and not self.below[at]:
+            text = f"{number(low)} to {number(high)}"
+        return f"{text} {self.unit}".rstrip() if text else ""
 
     def excess(self, at: int) -> float:
         """How far a value lies outside its limits; negative inside, NaN if unknown."""
@@ -565,6 +579,8 @@ class _Chart:
                             values=self.readings.base[self.bound.rows, column],
                             low=np.full(len(self.bound.rows), -np.inf),
                             high=np.full(len(self.bound.rows), np.inf),
+                            above=np.zeros(len(self.bound.rows), dtype=np.bool_),
+                            below=np.zeros(len(self.bound.rows), dtype=np.bool_),
                         )
                     )
         return quantities
@@ -596,7 +612,8 @@ class _Chart:
             high = limit + (slack if side == 0 else -slack)
         else:
             low = limit + (slack if side == 0 else -slack)
-        name, unit, drawn = self.words.term_text(term), self.unit, -1
+        name, drawn = self.words.term_text(term), -1
+        unit = scale_unit(self.columns, self.alone, 0, term) or self.unit
         if isinstance(inner, Slot):
             # limits in the unit of the signal's column, which is what the plant reads
             column = int(self.alone.slots[0, inner.index])
@@ -612,6 +629,7 @@ class _Chart:
                     drawn = column
                 else:
                     name = f"{view.kind} {name}"
+        strict = np.full(len(values), atom.op != "eq" and (atom.op == "lt") == positive)
         known = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
         return _Quantity(
             name=name,
@@ -621,6 +639,8 @@ class _Chart:
             values=values,
             low=known[0],
             high=known[1],
+            above=strict,
+            below=strict,
         )
 
     def _values(self, term: Term) -> Floats:
@@ -639,8 +659,10 @@ class _Chart:
 
     def event(self, event: _Event, site: str) -> Json:
         """An event for the list of the page."""
-        rows, read, worst = self.bound.rows, self.read, event.worst
+        rows, read = self.bound.rows, self.read
         fault = self._fault(event)
+        # a rule over time may not apply at the row to blame, such as the last of a trace
+        worst = next(iter(np.flatnonzero(rows == fault).tolist()), event.worst)
         quantity = self._exceeded(worst)
         seconds = read.seconds
         duration = None

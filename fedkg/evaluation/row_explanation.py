@@ -97,7 +97,10 @@ class BoundConstraint:
         self.alone = replace(bank.take(np.array([row])), keys=everywhere, codes=everywhere)
         self.names = replace(
             row_names(pack.manifest.contract, bank, row),
-            slots=[short_name(self.columns[column]) for column in self.slots],
+            slots=[
+                self._before(view) + short_name(self.columns[column])
+                for column, view in zip(self.slots, self.views, strict=True)
+            ],
             params=[number(value) for value in self.params],
             categories=[self.columns[column].vocabulary for column in self.slots],
         )
@@ -186,9 +189,9 @@ class BoundConstraint:
         )
 
     def _reading(self, column: int, view: int) -> str:
-        entry, before = self.columns[column], self.contract.views[view].kind == "previous"
+        entry, before = self.columns[column], self._before(view)
         value = float(self.values[view if before else 0, column])
-        name = ("previous " if before else "") + short_name(entry)
+        name = before + short_name(entry)
         if math.isnan(value):
             return f"{name} unknown"
         if entry.type == "category":
@@ -199,6 +202,9 @@ class BoundConstraint:
         if entry.type == "score":
             return f"{name} {entry.category}" if value == 1 else ""
         return f"{name} {number(value)}{unit_suffix(entry)}"
+
+    def _before(self, view: int) -> str:
+        return "previous " if self.contract.views[view].kind == "previous" else ""
 
     def wanted(self) -> str:
         """What the rule asks for on this row."""

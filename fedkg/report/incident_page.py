@@ -249,7 +249,7 @@ def _actions(
         limit = f" (allowed: {event['limit']})" if event["limit"] and measured else ""
         actions.append(
             f"Look at “{rule_title(first)}” first. Its worst event is "
-            f"{f'at {place}, ' if place else ''}{event['start'] or event['first']}"
+            f"{f'at {place}, ' if place else ''}{event['worst_time'] or event['worst']}"
             f"{measured}{limit}."
         )
     broken = Counter[str]()

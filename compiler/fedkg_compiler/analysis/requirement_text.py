@@ -8,7 +8,6 @@ rule language as it can, skeletons without rows among it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -46,7 +45,7 @@ from fedkg.pack import (
 )
 from fedkg.pack.formula_writer_protocol import Writer, duration_text
 from fedkg.pack.formulas import ROWS, everywhere
-from fedkg.units import Unit, conversion, parse_unit
+from fedkg.pack.term_scale import scale_unit
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
 COMPARISON_WORDS = {
@@ -64,8 +63,6 @@ COUNTED = {
 LOOSE, PRODUCT, TIGHT = range(3)
 HIDDEN_UNITS = ("probability", "1")
 """Units that say nothing behind a number."""
-TEMPERATURES = ("degC", "degF", "K")
-"""Scales of temperatures; those of columns differ in their zero."""
 FEW = 3
 """At most this number of members is named."""
 
@@ -264,8 +261,8 @@ class _RowText:
         return f"{much} {number} of {len(texts)} of these hold: {_list_some(texts, '; ')}"
 
     def _unit(self, *sides: Term) -> str:
-        """The unit of bare numbers in a comparison: of the column beside them, else of the row's
-        margin.
+        """The unit of bare numbers in a comparison: of the column beside them, else of the scale
+        of a side, else of the row's margin.
         """
         columns = self.pack.manifest.contract.columns
         bare = [
@@ -273,31 +270,13 @@ class _RowText:
             for side in sides
             if isinstance(side, Slot)
         ]
-        converted = [name for side in sides for name in self._converted_to(side)]
-        unit = [*bare, *converted, self.unit][0]
+        scales = (
+            unit
+            for side in sides
+            if (unit := scale_unit(columns, self.bank, self.row, side, self.table))
+        )
+        unit = bare[0] if bare else next(scales, self.unit)
         return "" if unit in HIDDEN_UNITS else unit
-
-    def _converted_to(self, side: Term) -> list[str]:
-        """The temperature scale in which `side` is: a converted column has the unit of the limit,
-        which is not that of the margin.
-        """
-        match side:
-            case Sum(args=(Slot() as slot, Param() as shift)):
-                factor = 1.0
-            case Sum(args=(Product(args=(Slot() as slot, Param() as scale)), Param() as shift)):
-                factor = self.number(scale.index)
-            case _:
-                return []
-        columns = self.pack.manifest.contract.columns
-        source = parse_unit(columns[int(self.readers.slots[self.row, slot.index])].unit)
-        offset = self.number(shift.index)
-        for name in TEMPERATURES:
-            target = parse_unit(name)
-            if isinstance(source, Unit) and isinstance(target, Unit) and source.affine:
-                way = conversion(source, target)
-                if math.isclose(way.shift, offset) and math.isclose(way.scale, factor):
-                    return [name]
-        return []
 
     def _class_in(self, atom: ClassIn) -> str:
         columns = self.pack.manifest.contract.columns

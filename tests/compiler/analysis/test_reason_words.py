@@ -171,3 +171,30 @@ def test_examples_of_truth_values_are_true_or_false() -> None:
     stops = describe(driving, "three_stops").breaks
     assert stops is not None
     assert stops.text == "position = 0 m"  # the vehicle comes by no place
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("mean of t over last 2 h <= 62 degC", "<= 62 degC"),
+        ("max(t, f) <= 100 degF", "<= 100 degF"),
+        ("max(t, f) <= 335 K", "<= 335 K"),
+        ("max(k, k2) <= 62 degC", "<= 62 degC"),
+        ("(k + k2) / 2 <= 62 degC", "<= 62 degC"),
+        ("t 1 h ago - 5 K <= 60 degC", "<= 60 degC"),
+        ("max(g, g - 0.5 bar) <= 2 barg", "<= 2 barg"),
+        ("if mean of t over last 2 h > 50 degC then p < 3 bar", "> 50 degC then p < 3 bar"),
+        ("t - f <= 3 K", "<= 3 K"),
+        ("(max of t over last 2 h) - (min of t over last 2 h) <= 3 K", "<= 3 K"),
+        ("rate of f over last 2 h <= 3 degR/h", "<= 3 degR/h"),
+    ],
+)
+def test_limits_are_in_the_unit_of_their_scale_and_differences_in_its_step(
+    rule: str, words: str
+) -> None:
+    units = {"t": "degC", "f": "degF", "k": "K", "k2": "K", "p": "bar", "g": "barg"}
+    signals = "".join(f"signal {name} in {unit}\n" for name, unit in units.items())
+    text = f"timeline step 1 h\n{signals}rule r require {rule}\n"
+    pack = compile_rules(text=text, reason=False).pack
+    assert pack is not None
+    assert clause(pack, pack.banks[0], 0).endswith(words)

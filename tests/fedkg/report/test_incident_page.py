@@ -129,6 +129,36 @@ def test_the_margin_of_alternatives_belongs_to_the_value_that_is_shown(
     assert "(allowed: at most 1)" in text
 
 
+def test_a_mean_of_temperatures_is_in_their_unit_and_its_margin_in_kelvin(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.fkg").write_text(
+        "timeline step 1 h\nsignal t in degC\nrule r require mean of t over last 2 h <= 62 degC\n"
+    )
+    (tmp_path / "t.csv").write_text("t\n60\n60\n100\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "mean of t over last 2 h 80 degC" in text
+    assert "at most 62 degC -18 K" in text
+
+
+def test_limits_and_the_worst_row_are_stated_as_the_rule_and_the_table_have_them(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.fkg").write_text(
+        "timeline step 1 h\nsignal p in bar\nsignal q in bar\n"
+        "rule a require p < 10 bar and p <= 20 bar\n"
+        "rule b require if q > 1 bar then q - past q < 2 bar\n"
+        "rule c require always within 1 h q <= 3 bar\n"
+    )
+    (tmp_path / "t.csv").write_text("p,q\n10,1\n12,4\n9,2\n")
+    text = _text(_report(fedkg, "rules.fkg", "t.csv"))
+    assert "p 12 bar row 2 (line 3) below 10 bar" in text
+    assert "condition of the rule: above 1 bar" in text
+    assert "q - previous q 3 bar row 2 (line 3) below 2 bar" in text
+    worst = "Its worst event is row 2 (line 3): q 4 bar (allowed: at most 3 bar)"
+    assert worst in text, "not the row where the event begins"
+
+
 def test_a_rule_about_a_model_asks_for_a_run(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "rules.fkg").write_text(
         "signal a span 0 .. 9\noutput y span 0 .. 9\nrule r require y never falls as a rises\n"
@@ -295,15 +325,18 @@ def test_shapes_on_a_graph_have_a_report_without_trends(fedkg: Command, tmp_path
     [
         (["--causes", "run"], "--causes requires --report"),
         (["--report", "missing/out.html"], "the folder missing for out.html does not exist"),
+        (["--report", "./plant.csv"], "plant.csv is an input of this command"),
         (["--report", "out.html", "--causes", "nowhere"], "nowhere is not a run folder"),
     ],
 )
 def test_wrong_options_are_reported_before_anything_is_written(
     fedkg: Command, plant: Path, arguments: list[str], said: str
 ) -> None:
+    before = (plant / "plant.csv").read_bytes()
     done = fedkg("eval", "rules.fkg", "plant.csv", *arguments)
     assert done.code != 0
     assert said in done.err
+    assert (plant / "plant.csv").read_bytes() == before
     assert not (plant / "out.html").exists()
 
 
