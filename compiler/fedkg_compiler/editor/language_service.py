@@ -41,7 +41,7 @@ MOST_TABLE_BYTES = 2_000_000
 MOST_HEADER_LINES = 50
 """Lines of a table in which its header is looked for; lines of a title can come before it."""
 MOST_COMPLETIONS = 500
-RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "variable"})
+RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "parameter", "variable"})
 """What can be renamed: names that the file itself declares."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -112,6 +112,8 @@ class LanguageService:
                 return self._describe_rule(document, found.name)
             case "template":
                 return _describe_declaration(document, found)
+            case "parameter":
+                return f"`{found.name}`: a parameter of `{found.template}`"
             case "variable":
                 statement = document.statement_at(found.span.line)
                 tree = statement.tree if statement else None
@@ -204,7 +206,7 @@ class LanguageService:
             if term is not None:
                 return self._place_of(document, term)
             return self._place_of_individual(document, found)
-        if found.kind == "variable":
+        if found.kind in {"variable", "parameter"}:
             return _place_of_variable(document, found)
         declared = document.declarations().get((found.kind, found.name))
         if declared is None and found.kind == "value":
@@ -224,8 +226,8 @@ class LanguageService:
         """
         found = document.occurrence_at(line, column)
         if found is None or found.kind not in RENAMED:
-            raise InvalidName("only signals, labels, constants, rules, templates and variables can "
-                              "be renamed")  # fmt: skip
+            raise InvalidName("only signals, labels, constants, rules, templates, parameters and "
+                              "variables can be renamed")  # fmt: skip
         places = document.same_name(found)
         if not any(one.declares for one in places):
             raise InvalidName(f"`{found.name}` is not declared in this file")
@@ -235,13 +237,22 @@ class LanguageService:
             raise InvalidName(
                 f"`{name}` is not a name", expected="letters, digits and _", help="for example x_1"
             )
-        if any((one.kind, one.name) == (found.kind, name) for one in document.occurrences()):
+        if document.same_name(replace(found, name=name)):
             raise InvalidName(f"`{name}` exists already")
-        return [
-            Edit(span=one.span, was=was, text=_written_like(was, name, plain=plain))
-            for one in places
-            if (was := _text_at(document.text, one.span))
-        ]
+        written = [name] * plain + [f"`{name}`"] * (found.kind == "value")
+        for text in written:  # a word of the rule language may need quotes
+            edits = [
+                Edit(span=one.span, was=was, text=f"?{text}" if was.startswith("?") else text)
+                for one in places
+                if (was := _text_at(document.text, one.span))
+            ]
+            renamed = RuleDocument(document.path, _edited(document.text, edits))
+            if len(renamed.same_name(replace(found, name=name))) == len(places):
+                return edits
+        raise InvalidName(
+            f"`{name}` cannot be in every place of `{found.name}`, or means something else there",
+            help="choose another name",
+        )
 
     def complete(self, document: RuleDocument, line: int, column: int) -> list[Completion]:
         """What may stand at a place."""
@@ -548,11 +559,14 @@ def _words(kind: str, words: Mapping[str, str]) -> list[Completion]:
     return [Completion(label=word, kind=kind, detail=text) for word, text in words.items()]
 
 
-def _written_like(was: str, name: str, *, plain: bool) -> str:
-    """The new name with the marks of the old one: a variable's `?`, or quotes if needed."""
-    if was.startswith("?"):
-        return f"?{name}"
-    return name if plain else f"`{name}`"
+def _edited(text: str, edits: Sequence[Edit]) -> str:
+    """The text after edits that each stay within a line."""
+    lines = text.split("\n")
+    for one in sorted(edits, key=lambda edit: edit.span, reverse=True):
+        line = lines[one.span.line - 1]
+        before, after = line[: one.span.column - 1], line[one.span.end_column - 1 :]
+        lines[one.span.line - 1] = before + one.text + after
+    return "\n".join(lines)
 
 
 def _text_at(text: str, span: Span) -> str:

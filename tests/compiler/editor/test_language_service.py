@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,9 @@ def rename(document: RuleDocument, at: tuple[int, int], name: str) -> str:
     ("at", "name", "old", "new"),
     [
         (place("`TIC 101`", "rule cools"), "oven", "`TIC 101`", "oven"),
-        (place("torque", "require"), "load nm", "torque(?machine)", "`load nm`(?machine)"),
+        (place("torque", "require"), "load", "torque(?machine)", "load(?machine)"),
+        (place("`TIC 101`", "rule cools"), "oven 2", "`TIC 101`", "`oven 2`"),
+        (place("`TIC 101`", "rule cools"), "if", "`TIC 101`", "`if`"),
         (place("top", "rule calm"), "limit", "top", "limit"),
         (place("recovers"), "returns", "recovers", "returns"),
         (place("calm"), "quiet", "calm", "quiet"),
@@ -187,6 +190,7 @@ def test_rename_changes_every_place_and_nothing_else(
         (place("torque"), "top", "exists already"),
         (place("calm"), "two words", "is not a name"),
         (place("top"), "", "is not a name"),
+        (place("torque"), "load nm", "cannot be in every place"),
     ],
 )
 def test_rename_refuses(
@@ -194,6 +198,44 @@ def test_rename_refuses(
 ) -> None:
     with pytest.raises(InvalidName, match=message):
         LanguageService().rename(document, *at, name)
+
+
+TEMPLATES = """signal pressure in bar
+template inside(x, low, high) = always low <= x <= high
+rule r require follows inside(pressure, low = 0 bar, high = 9 bar)
+example of inside holds for x = 1 2 3 bar and low = 1 bar and high = 4 bar
+infer z per client find ?least, ?high in inside(pressure, ?least, ?high)
+rule s for ?m, ?most in table "t.csv" require level(?m) never falls as age(?m) rises
+rule t for ?most in table "t.csv" require pressure <= ?most
+example of t holds for most = 4 bar and pressure = 2 bar
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "pattern", "lines"),
+    [
+        ((4, 12), "within2", r"\binside\b", (2, 3, 4, 5)),
+        ((2, 17), "y", r"\bx\b", (2, 4)),
+        ((4, 47), "least", r"\blow\b", (2, 3, 4)),
+        ((5, 26), "low", r"(?<=\?)least", (5,)),
+        ((6, 12), "each", r"(?<=\?)m\b", (6,)),
+        ((7, 12), "limit", r"\bmost\b", (7, 8)),
+    ],
+)
+def test_rename_knows_the_parts_of_templates_and_variables(
+    tmp_path: Path, at: tuple[int, int], name: str, pattern: str, lines: tuple[int, ...]
+) -> None:
+    expected = TEMPLATES.split("\n")
+    for line in lines:
+        expected[line - 1] = re.sub(pattern, name, expected[line - 1])
+    assert rename(RuleDocument(tmp_path / "x.fkg", TEMPLATES), at, name).split("\n") == expected
+
+
+def test_rename_keeps_apart_a_signal_and_the_parameter_of_a_template(tmp_path: Path) -> None:
+    document = RuleDocument(tmp_path / "x.fkg", "signal a\ntemplate t(x) = x >= a\n")
+    assert rename(document, (1, 8), "x") == "signal `x`\ntemplate t(x) = x >= `x`\n"
+    with pytest.raises(InvalidName, match="means something else"):
+        LanguageService().rename(document, 2, 12, "a")
 
 
 @pytest.mark.parametrize(
