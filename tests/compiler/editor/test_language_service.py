@@ -255,6 +255,18 @@ def test_rename_keeps_apart_a_signal_and_the_parameter_of_a_template(tmp_path: P
         ("rule y require grade is ", "B 2", "class"),
         ("rule y require sq", "sqrt", "function"),
         ("example of ", "calm", "rule"),
+        ("example of ", "recovers", "template"),
+        ("use rules templates.", "templates.operational_range", "template"),
+        ("signal a is ", "plant:torque", "term"),
+        ("rule y allow ", "FKG503", "code"),
+        ('rule y for ?a in table "', "limits.csv", "file"),
+        (
+            'rule y for ?tag, ?high in table "limits.csv" require value(?tag) <= ?',
+            "high",
+            "variable",
+        ),
+        ("rule y require plant:", "plant:Centre", "term"),
+        ("rule y require grade in ", "B 2", "class"),
     ],
 )
 def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -> None:
@@ -263,6 +275,30 @@ def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -
     line = text.count("\n") + 1
     found = LanguageService().complete(document, line, len(typed) + 1)
     assert [one.kind for one in found if one.label == label] == [kind]
+
+
+@pytest.mark.parametrize("typed", ["# as measured in ", 'rule y "', 'rule y "Never in '])
+def test_nothing_is_offered_in_comments_and_titles(document: RuleDocument, typed: str) -> None:
+    document = RuleDocument(document.path, f"{RULES}{typed}")
+    assert LanguageService().complete(document, RULES.count("\n") + 1, len(typed) + 1) == []
+
+
+@pytest.mark.parametrize("typed", ["example of ", "rule y require follows "])
+def test_only_names_of_the_right_kind_are_offered(document: RuleDocument, typed: str) -> None:
+    document = RuleDocument(document.path, f"{RULES}{typed}")
+    found = LanguageService().complete(document, RULES.count("\n") + 1, len(typed) + 1)
+    assert {one.kind for one in found} <= {"rule", "template"}
+
+
+def test_terms_without_a_definition_are_offered_and_described(tmp_path: Path) -> None:
+    (tmp_path / "site.ttl").write_text("@prefix b: <https://b.test/> . b:x a b:AHU .\n")
+    text = "use site\nprefix b: <https://b.test/>\nrule a for ?u in class b:AHU require y <= 1\n"
+    document = RuleDocument(tmp_path / "x.fkg", f"{text}rule c for ?u in class b:")
+    found = LanguageService().complete(document, 4, 26)
+    assert [(one.label, one.text) for one in found if one.label == "b:AHU"] == [("b:AHU", "AHU")]
+    hover = LanguageService().hover(RuleDocument(tmp_path / "x.fkg", text), 3, 25)
+    assert hover is not None
+    assert "used in the graph" in hover[0]
 
 
 def test_fixes_are_offered_on_the_lines_of_their_diagnostic(tmp_path: Path) -> None:
