@@ -77,7 +77,7 @@ def write_table(hospital: Hospital, folder: Path, draws: np.random.Generator) ->
     """The table of one hospital, in its units; some cells of the saturation are empty."""
     wards, signs = draw_signs(hospital, draws)
     if hospital.kilopascal:
-        signs[:, 3] = (signs[:, 3] * 0.133322).round(2)
+        signs[:, 3] = (signs[:, 3] * 0.133322).round(3)  # keeps 90 mmHg at most 90
     if hospital.fahrenheit:
         signs[:, 5] = (signs[:, 5] * 1.8 + 32).round(1)
     lost = draws.random(len(signs)) < 0.01

@@ -161,10 +161,10 @@ def _ask(
                     reason=typer.prompt("reason"),
                     edited=text,
                 )
+                add_reviews(folder, [made])
             except UsageError as error:
                 print_note(f"error: {error}\nskipped; the next review asks again")
                 continue
-            add_reviews(folder, [made])
             _show([made])
     except click.Abort as error:
         raise Stopped(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
+from fedkg.errors import UsageError
 from fedkg.evaluation.category_codes import list_some
 from fedkg.evaluation.knowledge_on_table import (
     knowledge_columns,
@@ -83,9 +84,24 @@ def evaluate(
             leaves out the rule.
 
     Raises:
+        UsageError: `pack` or `table` is something else, such as a path or a data frame.
         TableError: a column (or, for rules over time, the time column) is missing or contains text
             instead of numbers.
     """
+    if not isinstance(pack, Pack):
+        raise UsageError(
+            "fedkg.evaluate cannot use its argument `pack`",
+            expected="a Pack",
+            received=type(pack).__name__,
+            help='pass fedkg.compile("rules.fkg"), or fedkg.load("rules.fkgpack")',
+        )
+    if not isinstance(table, Table):
+        raise UsageError(
+            "fedkg.evaluate cannot use its argument `table`",
+            expected="a Table",
+            received=type(table).__name__,
+            help='pass fedkg.read_table("data.csv"); save a data frame as CSV or Parquet first',
+        )
     contract = pack.manifest.contract
     table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
     readings = table_values(contract, table, needs=find_columns_read(pack), missing=missing)

@@ -5,6 +5,7 @@ A line is never changed. If a suggestion has several lines, the last one is vali
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,9 @@ from fedkg.pack.contract import Node
 
 MAX_NAME, MAX_REASON, MAX_STATEMENT = 200, 2_000, 20_000
 """Most characters of a reviewer's name, of a reason and of an edited statement."""
+
+_NAME = re.compile(r"^(rule|cause)(?:\s|#[^\n]*\n)+(\w+)", re.MULTILINE)
+"""The kind and the name at the beginning of a statement; comments may come before the name."""
 
 Verdict = Literal["accepted", "edited", "rejected"]
 
@@ -147,15 +151,37 @@ def add_reviews(folder: Path, reviews: Sequence[Review]) -> None:
     """Append decisions to the run folder, all or none.
 
     Raises:
-        UsageError: another process works in the folder.
+        UsageError: another process works in the folder, or two accepted statements would have the
+            same name.
         JobError: the file with earlier decisions is damaged.
     """
     with RunFolder(folder).locked():
         files = RunFolder(folder)  # as the folder is now that no other process writes to it
-        read_reviews(folder)
+        _require_separate_names(read_reviews(folder), reviews)
         body = files.read_bytes(REVIEWS) if REVIEWS in files.log.states() else b""
         lines = b"".join(one.model_dump_json().encode() + b"\n" for one in reviews)
         files.write_bytes(REVIEWS, body + lines)
+
+
+def _require_separate_names(earlier: Sequence[Review], reviews: Sequence[Review]) -> None:
+    """Raise UsageError if a new decision accepts a second statement with the same name."""
+    valid = valid_reviews([*earlier, *reviews]).values()
+    declared = {one: _declared(one.statement) for one in valid if one.decision != "rejected"}
+    for one, name in declared.items():
+        other = next((two for two in declared if two != one and declared[two] == name), None)
+        if one in reviews and other is not None:
+            raise UsageError(
+                f"the statement for `{one.candidate.name}` has the same name as the one accepted "
+                f"for `{other.candidate.name}`",
+                received=name,
+                help=f"change the name in the statement, or reject `{other.candidate.name}`",
+            )
+
+
+def _declared(statement: str) -> str:
+    """``rule NAME`` or ``cause NAME``."""
+    found = _NAME.search(statement)
+    return " ".join(found.groups()) if found else statement
 
 
 def accepted_rules(reviews: Mapping[str, Review]) -> str:

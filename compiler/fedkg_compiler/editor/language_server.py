@@ -57,6 +57,7 @@ _SEVERITIES = {
 }
 _COMPLETIONS = {
     "value": lsp.CompletionItemKind.Variable,
+    "variable": lsp.CompletionItemKind.Variable,
     "rule": lsp.CompletionItemKind.Property,
     "template": lsp.CompletionItemKind.Function,
     "function": lsp.CompletionItemKind.Function,
@@ -65,6 +66,8 @@ _COMPLETIONS = {
     "ontology": lsp.CompletionItemKind.Module,
     "class": lsp.CompletionItemKind.EnumMember,
     "column": lsp.CompletionItemKind.Field,
+    "file": lsp.CompletionItemKind.File,
+    "code": lsp.CompletionItemKind.Constant,
     "keyword": lsp.CompletionItemKind.Keyword,
 }
 

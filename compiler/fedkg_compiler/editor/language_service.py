@@ -6,7 +6,7 @@ Lines and columns count from 1, and columns count characters. No function here n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +23,7 @@ from fedkg_compiler.editor.full_check import SHOWN_ENTITIES, RuleFacts
 from fedkg_compiler.editor.rule_document import Kind, Occurrence, RuleDocument, moved
 from fedkg_compiler.editor.word_help import CLAUSES, OPERATORS, STATEMENTS, WORDS
 from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
+from fedkg_compiler.frontends.fkg.binding.library import library_names
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 from fedkg_compiler.frontends.fkg.syntax.tree import Constant, Label, Rule, Signal, Template
 from fedkg_compiler.input_files import GRAPH_SUFFIXES, InputMemory, instead, remembering
@@ -41,7 +42,11 @@ MOST_TABLE_BYTES = 2_000_000
 MOST_HEADER_LINES = 50
 """Lines of a table in which its header is looked for; lines of a title can come before it."""
 MOST_COMPLETIONS = 500
-RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "variable"})
+FILE_SUFFIXES = {
+    "table": TABLE_SUFFIXES, "query": {".rq"}, "shapes": GRAPH_SUFFIXES, "queries": {".rq"}
+}  # fmt: skip
+"""Files that may follow a word of the language, in quotes."""
+RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "parameter", "variable"})
 """What can be renamed: names that the file itself declares."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -49,6 +54,17 @@ _TERM_BEFORE = re.compile(r"(?<!\w)([A-Za-z][\w.-]*)?:[\w.-]*$")
 _UNIT_BEFORE = re.compile(r"(?:\bin\s+|\d\s+)[\w./^°%*-]*$")
 _COLUMN_BEFORE = re.compile(r'\bcolumn\s+"[^"]*$')
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*(?:`|$)|<[^<>\s]*>')
+_VARIABLE = re.compile(r"\?(\w+)")
+_VARIABLE_BEFORE = re.compile(r"\?\w*$")
+_FILE_BEFORE = re.compile(r'\b(table|query|shapes|queries)\s+"[^"]*$')
+_EXAMPLE_BEFORE = re.compile(r"^example\s+of\s+\w*$")
+_FOLLOWS_BEFORE = re.compile(r"\bfollows\s+\w*$")
+_LIBRARY_BEFORE = re.compile(r"^use\s+rules\s+(?:[\w.]+\s*,\s*)*[\w.]*$")
+_MEANING_BEFORE = re.compile(
+    r"^(?:signal|output)\s+(?:\w+|`[^`]+`)(?:\(\?\w+\))?\s+is\s+\w*$|\bin\s+class\s+\w*$"
+)
+_WAIVER_BEFORE = re.compile(r"^(?:\s+|rule\b.*\s)allow\s+\w*$")
 _USE_BEFORE = re.compile(r"^use\s+(?:[\w.]+\s*,\s*)*\w*$")
 _CLASS_BEFORE = re.compile(r"(\w+|`[^`]+`)\s+(?:is(?:\s+not)?|(?:not\s+)?in)\s+\w*$")
 
@@ -112,6 +128,8 @@ class LanguageService:
                 return self._describe_rule(document, found.name)
             case "template":
                 return _describe_declaration(document, found)
+            case "parameter":
+                return f"`{found.name}`: a parameter of `{found.template}`"
             case "variable":
                 statement = document.statement_at(found.span.line)
                 tree = statement.tree if statement else None
@@ -126,7 +144,7 @@ class LanguageService:
             case "ontology":
                 return _describe_ontology(document, found.name)
             case "term" | "prefix":
-                return self._describe_term(document, found.name)
+                return self._describe_term(document, found)
             case "file":
                 path = document.path.parent / found.name
                 return f"`{path}`" + ("" if path.exists() else " does not exist")
@@ -180,10 +198,15 @@ class LanguageService:
             lines.append(f"Robustness in {facts.unit}")
         return "\n\n".join(lines)
 
-    def _describe_term(self, document: RuleDocument, name: str) -> str:
-        term = self._term(document, name)
+    def _describe_term(self, document: RuleDocument, found: Occurrence) -> str:
+        term = self._term(document, found.name)
         if term is None:
-            return ""
+            iri = self._iri_in_graph(document, found)
+            return (
+                f"**{found.name}**\n\nused in the graph, not defined there\n\n<{iri}>"
+                if iri
+                else ""
+            )
         label = f" “{term.label}”" if term.label else ""
         lines = [f"**{term.short}**{label}", f"{term.kind} of {term.ontology}", term.comment]
         return "\n\n".join(line for line in [*lines, f"<{term.iri}>"] if line)
@@ -204,7 +227,7 @@ class LanguageService:
             if term is not None:
                 return self._place_of(document, term)
             return self._place_of_individual(document, found)
-        if found.kind == "variable":
+        if found.kind in {"variable", "parameter"}:
             return _place_of_variable(document, found)
         declared = document.declarations().get((found.kind, found.name))
         if declared is None and found.kind == "value":
@@ -224,8 +247,8 @@ class LanguageService:
         """
         found = document.occurrence_at(line, column)
         if found is None or found.kind not in RENAMED:
-            raise InvalidName("only signals, labels, constants, rules, templates and variables can "
-                              "be renamed")  # fmt: skip
+            raise InvalidName("only signals, labels, constants, rules, templates, parameters and "
+                              "variables can be renamed")  # fmt: skip
         places = document.same_name(found)
         if not any(one.declares for one in places):
             raise InvalidName(f"`{found.name}` is not declared in this file")
@@ -235,13 +258,22 @@ class LanguageService:
             raise InvalidName(
                 f"`{name}` is not a name", expected="letters, digits and _", help="for example x_1"
             )
-        if any((one.kind, one.name) == (found.kind, name) for one in document.occurrences()):
+        if document.same_name(replace(found, name=name)):
             raise InvalidName(f"`{name}` exists already")
-        return [
-            Edit(span=one.span, was=was, text=_written_like(was, name, plain=plain))
-            for one in places
-            if (was := _text_at(document.text, one.span))
-        ]
+        written = [name] * plain + [f"`{name}`"] * (found.kind == "value")
+        for text in written:  # a word of the rule language may need quotes
+            edits = [
+                Edit(span=one.span, was=was, text=f"?{text}" if was.startswith("?") else text)
+                for one in places
+                if (was := _text_at(document.text, one.span))
+            ]
+            renamed = RuleDocument(document.path, _edited(document.text, edits))
+            if len(renamed.same_name(replace(found, name=name))) == len(places):
+                return edits
+        raise InvalidName(
+            f"`{name}` cannot be in every place of `{found.name}`, or means something else there",
+            help="choose another name",
+        )
 
     def complete(self, document: RuleDocument, line: int, column: int) -> list[Completion]:
         """What may stand at a place."""
@@ -249,8 +281,23 @@ class LanguageService:
         before = lines[line - 1][: column - 1] if line <= len(lines) else ""
         if not before.strip() or (before == before.lstrip() and _NAME.fullmatch(before)):
             return [*_words("keyword", STATEMENTS), *_words("keyword", CLAUSES)]
+        if found := _FILE_BEFORE.search(before):
+            return _files(document.path.parent, FILE_SUFFIXES[found[1]])
+        code = _QUOTED.sub("", before)
+        if not _COLUMN_BEFORE.search(before) and ("#" in code or '"' in code):
+            return []  # a comment or a title
+        if _LIBRARY_BEFORE.search(before):
+            return [Completion(label=name, kind="template") for name in library_names()]
         if _USE_BEFORE.search(before):
             return _ontology_names(document)
+        if _EXAMPLE_BEFORE.search(before):
+            return [one for one in _names(document) if one.kind in {"rule", "template"}]
+        if _FOLLOWS_BEFORE.search(before):
+            return [one for one in _names(document) if one.kind == "template"]
+        if _WAIVER_BEFORE.search(before) and _is_in_rule(document, line):
+            return [Completion(label=code, kind="code", detail=CODES[code].title) for code in CODES]
+        if _VARIABLE_BEFORE.search(before):
+            return _variables(document, line, column)
         if _COLUMN_BEFORE.search(before) or _is_in_backquotes(before):
             columns = [Completion(label=name, kind="column", detail=table)
                        for name, table in _columns(document.path.parent)]  # fmt: skip
@@ -262,12 +309,14 @@ class LanguageService:
             return [*names, *(one for one in columns if one.label not in declared)]
         if found := _TERM_BEFORE.search(before):
             return self._terms(document, found[1] or "")
-        if _UNIT_BEFORE.search(before):
-            return [Completion(label=unit, kind="unit") for unit in known_units()]
+        if _MEANING_BEFORE.search(before):
+            return self._terms(document, None)
         if found := _CLASS_BEFORE.search(before):
             classes = _classes(document, found[1].strip("`"))
             if classes:
                 return classes
+        if _UNIT_BEFORE.search(before):
+            return [Completion(label=unit, kind="unit") for unit in known_units()]
         return [*_names(document), *_words("function", dict.fromkeys(FUNCTIONS, "function")),
                 *_words("keyword", OPERATORS), *_words("keyword", CLAUSES)]  # fmt: skip
 
@@ -287,13 +336,26 @@ class LanguageService:
         terms = self._vocabulary(document)
         return terms.get(name) or terms.get(f"<{name}>")
 
-    def _terms(self, document: RuleDocument, prefix: str) -> list[Completion]:
+    def _terms(self, document: RuleDocument, prefix: str | None) -> list[Completion]:
+        """The terms with a prefix: those that are defined, and those that the file names.
+
+        Without a prefix the prefixes and the terms that the file names.
+        """
+        found = {one.name: "" for one in document.occurrences() if one.kind == "term"}
+        for name, term in self._vocabulary(document).items():
+            if prefix is not None:
+                found[name] = term.label
+            elif not name.startswith("<"):
+                found.setdefault(f"{name.partition(':')[0]}:", "prefix")
         return [
             Completion(
-                label=term.short, kind="term", detail=term.label, text=term.short.partition(":")[2]
+                label=name,
+                kind="term",
+                detail=label,
+                text=name if prefix is None else name.partition(":")[2],
             )
-            for name, term in self._vocabulary(document).items()
-            if name == term.short and name.startswith(f"{prefix}:")
+            for name, label in found.items()
+            if prefix is None or (name.startswith(f"{prefix}:") and not name.endswith(":"))
         ][:MOST_COMPLETIONS]
 
     def _vocabulary(self, document: RuleDocument) -> dict[str, KnownTerm]:
@@ -327,6 +389,13 @@ class LanguageService:
         """The line of a graph that begins with a thing, which no ontology defines."""
         from fedkg_compiler.graph.rdf_terms import local_name
 
+        iri = self._iri_in_graph(document, found)
+        if iri is None:
+            return None
+        return _first_line(_graph_files(document, self.graphs), local_name(iri))
+
+    def _iri_in_graph(self, document: RuleDocument, found: Occurrence) -> str | None:
+        """The IRI of a name, if the graph has it."""
         with self._look_up(document) as sources:
             if sources is None or sources.graph is None:
                 return None
@@ -334,10 +403,8 @@ class LanguageService:
             iri, _ = sources.graph.resolve(
                 found.name, "pname" if is_prefixed else "iri", found.span
             )
-            is_known = iri is not None and sources.graph.has(iri)
-        if iri is None or not is_known:
-            return None
-        return _first_line(_graph_files(document, self.graphs), local_name(iri))
+            return iri if iri is not None and sources.graph.has(iri) else None
+        return None
 
 
 def _first_line(files: Sequence[Path], name: str) -> Span | None:
@@ -458,6 +525,31 @@ def _place_of_variable(document: RuleDocument, found: Occurrence) -> Span | None
     return declared
 
 
+def _variables(document: RuleDocument, line: int, column: int) -> list[Completion]:
+    """The other variables of the statement at a place; the `?` is there already."""
+    found = document.statement_at(line)
+    if found is None:
+        return []
+    lines = found.chunk.text.split("\n")
+    row = line - found.chunk.line
+    if row < len(lines):
+        text = lines[row]
+        before, after = text[: column - 1], text[column - 1 :]
+        lines[row] = _VARIABLE_BEFORE.sub("", before) + re.sub(r"^\w+", "", after)
+    names = dict.fromkeys(_VARIABLE.findall("\n".join(lines)))
+    return [Completion(label=name, kind="variable") for name in names]
+
+
+def _is_in_rule(document: RuleDocument, line: int) -> bool:
+    found = document.statement_at(line)
+    return found is not None and found.chunk.text.startswith("rule")
+
+
+def _files(folder: Path, suffixes: Collection[str]) -> list[Completion]:
+    found = sorted(path.name for path in folder.glob("*") if path.suffix.lower() in suffixes)
+    return [Completion(label=name, kind="file") for name in found]
+
+
 def _ontology_names(document: RuleDocument) -> list[Completion]:
     catalog = _catalog()
     named = [
@@ -548,11 +640,14 @@ def _words(kind: str, words: Mapping[str, str]) -> list[Completion]:
     return [Completion(label=word, kind=kind, detail=text) for word, text in words.items()]
 
 
-def _written_like(was: str, name: str, *, plain: bool) -> str:
-    """The new name with the marks of the old one: a variable's `?`, or quotes if needed."""
-    if was.startswith("?"):
-        return f"?{name}"
-    return name if plain else f"`{name}`"
+def _edited(text: str, edits: Sequence[Edit]) -> str:
+    """The text after edits that each stay within a line."""
+    lines = text.split("\n")
+    for one in sorted(edits, key=lambda edit: edit.span, reverse=True):
+        line = lines[one.span.line - 1]
+        before, after = line[: one.span.column - 1], line[one.span.end_column - 1 :]
+        lines[one.span.line - 1] = before + one.text + after
+    return "\n".join(lines)
 
 
 def _text_at(text: str, span: Span) -> str:

@@ -14,7 +14,9 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import trees_in
 from fedkg_compiler.frontends.fkg.syntax.parser import parse
 from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Chunk, plain_text, split
 from fedkg_compiler.frontends.fkg.syntax.tree import (
+    Aggregate,
     Apply,
+    Cause,
     Constant,
     DecisionTable,
     EarlierModel,
@@ -24,10 +26,13 @@ from fedkg_compiler.frontends.fkg.syntax.tree import (
     Infer,
     InQuery,
     InTable,
+    IsClass,
     KeepSet,
     Label,
     Load,
+    Membership,
     Monotone,
+    OverMembers,
     Pattern,
     PredictKnowledge,
     Prefix,
@@ -53,9 +58,12 @@ CACHED_STATEMENTS = 4_096
 """Statements that stay parsed; a file of 500 lines has about 300."""
 
 Kind = Literal[
-    "value", "rule", "template", "variable", "prefix", "ontology", "term", "unit", "file", "code"
-]
-"""What a name means: `value` is a signal, an output, a label or a constant."""
+    "value", "rule", "template", "parameter", "variable", "prefix", "ontology", "term", "unit",
+    "file", "code",
+]  # fmt: skip
+"""What a name means: `value` is a signal, an output, a label or a constant, and `parameter` one of
+a template.
+"""
 
 _PNAME = re.compile(r"(?<![\w:/<])([A-Za-z][\w.-]*)?:[\w.-]*[\w-]")
 _VARIABLE = re.compile(r"[?$](\w+)")
@@ -68,20 +76,28 @@ class Occurrence:
     Attributes:
         span: where the name is written; of a quoted name with its quotes.
         declares: whether the statement declares the name here.
+        template: of a parameter, the name of its template.
     """
 
     kind: Kind
     name: str
     span: Span
     declares: bool = False
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedStatement:
-    """A statement of a document, and its tree; None if it does not parse."""
+    """A statement of a document.
+
+    Attributes:
+        tree: its syntax tree; None if it does not parse.
+        of_template: whether it is an example of a template.
+    """
 
     chunk: Chunk
     tree: Statement | None
+    of_template: bool = False
 
     def occurrences(self) -> list[Occurrence]:
         """The names in the statement, in no particular order."""
@@ -90,7 +106,7 @@ class ParsedStatement:
         lines = self.chunk.line - 1
         return [
             replace(one, span=moved(one.span, lines))
-            for one in _occurrences(self.chunk.text, self.chunk.file)
+            for one in _occurrences(self.chunk.text, self.chunk.file, self.of_template)
         ]
 
 
@@ -119,9 +135,16 @@ class RuleDocument:
     def statements(self) -> list[ParsedStatement]:
         """All statements in the order of the file."""
         if not self._statements:
-            file = str(self.path)
+            trees = [_tree(chunk.text, str(self.path)) for chunk in self.chunks]
+            templates = {tree.name.text for tree in trees if isinstance(tree, Template)}
+            templates -= {tree.name.text for tree in trees if isinstance(tree, Rule)}
             self._statements = [
-                ParsedStatement(chunk=chunk, tree=_tree(chunk.text, file)) for chunk in self.chunks
+                ParsedStatement(
+                    chunk=chunk,
+                    tree=tree,
+                    of_template=isinstance(tree, Example) and tree.rule.text in templates,
+                )
+                for chunk, tree in zip(self.chunks, trees, strict=True)
             ]
         return self._statements
 
@@ -154,18 +177,31 @@ class RuleDocument:
         found: dict[tuple[Kind, str], tuple[Occurrence, ParsedStatement]] = {}
         for statement in self.statements:
             for one in statement.occurrences():
-                if one.declares and one.kind != "variable":
+                if one.declares and one.kind not in {"variable", "parameter"}:
                     found.setdefault((one.kind, one.name), (one, statement))
         return found
 
     def same_name(self, meant: Occurrence) -> list[Occurrence]:
-        """All places of a name; of a variable, those in its own statement."""
+        """All places of a name; of a variable, those in its own statement and in its examples."""
         if meant.kind == "variable":
             statement = self.statement_at(meant.span.line)
-            places = statement.occurrences() if statement else []
+            places = [] if statement is None else statement.occurrences()
+            if statement is not None and isinstance(statement.tree, Rule):
+                places += self._values_of_variables(statement.tree)
         else:
             places = list(self.occurrences())
-        return [one for one in places if (one.kind, one.name) == (meant.kind, meant.name)]
+        key = (meant.kind, meant.name, meant.template)
+        return [one for one in places if (one.kind, one.name, one.template) == key]
+
+    def _values_of_variables(self, rule: Rule) -> Iterator[Occurrence]:
+        """The variables of a rule in its examples, where they have no `?`."""
+        names = {word.text for word in rule.quantifier.variables} if rule.quantifier else set()
+        for statement in self.statements if names else ():
+            tree = statement.tree
+            if isinstance(tree, Example) and tree.rule.text == rule.name.text:
+                for one in statement.occurrences():
+                    if one.kind == "value" and one.name in names:
+                        yield replace(one, kind="variable")
 
 
 def moved(span: Span, lines: int) -> Span:
@@ -184,20 +220,44 @@ def _tree(text: str, file: str) -> Statement | None:
 
 
 @lru_cache(maxsize=CACHED_STATEMENTS)
-def _occurrences(text: str, file: str) -> tuple[Occurrence, ...]:
+def _occurrences(text: str, file: str, of_template: bool) -> tuple[Occurrence, ...]:
     """The names of one statement, with spans as if it began the file."""
     tree = _tree(text, file)
-    if tree is None:
-        return ()
-    own = frozenset(word.text for word in tree.parameters) if isinstance(tree, Template) else ()
+    template, parameters = "", frozenset[str]()
+    match tree:
+        case None:
+            return ()
+        case Template(name=name):
+            template, parameters = name.text, frozenset(word.text for word in tree.parameters)
+        case Example(rule=name) if of_template:
+            template, parameters = name.text, frozenset(one.head.name.text for one in tree.series)
+        case _:
+            pass
+    nodes = trees_in(tree)
+    calls = [node.call for node in nodes if isinstance(node, Follows | Infer)]
     found: list[Occurrence] = []
-    for node in trees_in(tree):
-        found += _of_node(node, frozenset(own))
+    for call in calls:
+        found.append(_word("template", call.name))
+        found += (_word("parameter", word, template=call.name.text) for word, _ in call.named)
+    for node in nodes:
+        if any(node is call for call in calls):
+            continue
+        if isinstance(node, Example) and of_template:
+            found.append(_word("template", node.rule))
+            continue
+        for one in _of_node(node, parameters):
+            is_parameter = one.name in parameters and one.kind in {"value", "parameter"}
+            if is_parameter and not getattr(node, "quoted", False):
+                found.append(replace(one, kind="parameter", template=template))
+            else:
+                found.append(one)
     return tuple(found)
 
 
-def _word(kind: Kind, word: Word, *, declares: bool = False) -> Occurrence:
-    return Occurrence(kind=kind, name=word.text, span=word.span, declares=declares)
+def _word(kind: Kind, word: Word, *, declares: bool = False, template: str = "") -> Occurrence:
+    return Occurrence(
+        kind=kind, name=word.text, span=word.span, declares=declares, template=template
+    )
 
 
 def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
@@ -209,14 +269,23 @@ def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
             yield _word("prefix", name, declares=True)
         case Signal(head=head, unit=unit):
             yield _word("value", head.name, declares=True)
+            if head.variable is not None:
+                yield _word("variable", head.variable, declares=True)
             if unit is not None:
                 yield _word("unit", unit)
         case Label(name=name) | Constant(name=name):
             yield _word("value", name, declares=True)
         case Template(name=name):
             yield _word("template", name, declares=True)
-        case Rule(name=name) | Infer(name=name) | KeepSet(name=name):
+            yield from (_word("parameter", word, declares=True) for word in node.parameters)
+        case Infer(name=name, variables=variables):
             yield _word("rule", name, declares=True)
+            yield from (_word("variable", word, declares=True) for word in variables)
+        case Rule(name=name):
+            yield _word("rule", name, declares=True)
+        case KeepSet(name=name, target=target):
+            yield _word("rule", name, declares=True)
+            yield _word("value", target)
         case RangeKnowledge(name=name, output=output) | PredictKnowledge(name=name, output=output):
             yield _word("rule", name, declares=True)
             yield _word("value", output)
@@ -228,13 +297,22 @@ def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
             yield _word("value", name)
             if unit is not None:
                 yield _word("unit", unit)
-        case Monotone(feature=Head(name=name)):
-            yield _word("value", name)
-        case Follows(call=Apply(name=name)):
-            yield _word("template", name)
+        case Monotone(feature=feature, group=group):
+            if group is not None:
+                yield _word("value", group)
+            if feature is not None:
+                yield _word("value", feature.name)
+                if feature.variable is not None:
+                    yield _word("variable", feature.variable)
+        case IsClass(form="variable", value=word):
+            yield _word("variable", word)
+        case IsClass(form="name", value=word) if word.text in parameters:
+            yield _word("parameter", word)
+        case Membership(values=words):
+            yield from (_word("parameter", word) for word in words if word.text in parameters)
         case Apply(name=name):
             yield _word("value", name)
-        case Reference(name=name, span=span) if name not in parameters:
+        case Reference(name=name, span=span):
             yield Occurrence(kind="value", name=name, span=span)
         case Quantity(unit=Word() as unit):
             yield _word("unit", unit)
@@ -242,6 +320,11 @@ def _of_node(node: Tree, parameters: frozenset[str]) -> Iterator[Occurrence]:
             yield Occurrence(kind="term", name=text, span=span)
         case Variable(name=name, span=span):
             yield Occurrence(kind="variable", name=name, span=span)
+        case Aggregate(variable=variable) | OverMembers(variable=variable):
+            yield _word("variable", variable, declares=True)
+        case Cause(driver=driver, driven=driven):
+            yield _word("variable", driver)
+            yield _word("variable", driven)
         case Quantifier(variables=variables):
             yield from (_word("variable", word, declares=True) for word in variables)
         case InTable(path=path) | InQuery(path=path) | DecisionTable(path=path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,9 @@ def rename(document: RuleDocument, at: tuple[int, int], name: str) -> str:
     ("at", "name", "old", "new"),
     [
         (place("`TIC 101`", "rule cools"), "oven", "`TIC 101`", "oven"),
-        (place("torque", "require"), "load nm", "torque(?machine)", "`load nm`(?machine)"),
+        (place("torque", "require"), "load", "torque(?machine)", "load(?machine)"),
+        (place("`TIC 101`", "rule cools"), "oven 2", "`TIC 101`", "`oven 2`"),
+        (place("`TIC 101`", "rule cools"), "if", "`TIC 101`", "`if`"),
         (place("top", "rule calm"), "limit", "top", "limit"),
         (place("recovers"), "returns", "recovers", "returns"),
         (place("calm"), "quiet", "calm", "quiet"),
@@ -187,6 +190,7 @@ def test_rename_changes_every_place_and_nothing_else(
         (place("torque"), "top", "exists already"),
         (place("calm"), "two words", "is not a name"),
         (place("top"), "", "is not a name"),
+        (place("torque"), "load nm", "cannot be in every place"),
     ],
 )
 def test_rename_refuses(
@@ -194,6 +198,44 @@ def test_rename_refuses(
 ) -> None:
     with pytest.raises(InvalidName, match=message):
         LanguageService().rename(document, *at, name)
+
+
+TEMPLATES = """signal pressure in bar
+template inside(x, low, high) = always low <= x <= high
+rule r require follows inside(pressure, low = 0 bar, high = 9 bar)
+example of inside holds for x = 1 2 3 bar and low = 1 bar and high = 4 bar
+infer z per client find ?least, ?high in inside(pressure, ?least, ?high)
+rule s for ?m, ?most in table "t.csv" require level(?m) never falls as age(?m) rises
+rule t for ?most in table "t.csv" require pressure <= ?most
+example of t holds for most = 4 bar and pressure = 2 bar
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "pattern", "lines"),
+    [
+        ((4, 12), "within2", r"\binside\b", (2, 3, 4, 5)),
+        ((2, 17), "y", r"\bx\b", (2, 4)),
+        ((4, 47), "least", r"\blow\b", (2, 3, 4)),
+        ((5, 26), "low", r"(?<=\?)least", (5,)),
+        ((6, 12), "each", r"(?<=\?)m\b", (6,)),
+        ((7, 12), "limit", r"\bmost\b", (7, 8)),
+    ],
+)
+def test_rename_knows_the_parts_of_templates_and_variables(
+    tmp_path: Path, at: tuple[int, int], name: str, pattern: str, lines: tuple[int, ...]
+) -> None:
+    expected = TEMPLATES.split("\n")
+    for line in lines:
+        expected[line - 1] = re.sub(pattern, name, expected[line - 1])
+    assert rename(RuleDocument(tmp_path / "x.fkg", TEMPLATES), at, name).split("\n") == expected
+
+
+def test_rename_keeps_apart_a_signal_and_the_parameter_of_a_template(tmp_path: Path) -> None:
+    document = RuleDocument(tmp_path / "x.fkg", "signal a\ntemplate t(x) = x >= a\n")
+    assert rename(document, (1, 8), "x") == "signal `x`\ntemplate t(x) = x >= `x`\n"
+    with pytest.raises(InvalidName, match="means something else"):
+        LanguageService().rename(document, 2, 12, "a")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +255,18 @@ def test_rename_refuses(
         ("rule y require grade is ", "B 2", "class"),
         ("rule y require sq", "sqrt", "function"),
         ("example of ", "calm", "rule"),
+        ("example of ", "recovers", "template"),
+        ("use rules templates.", "templates.operational_range", "template"),
+        ("signal a is ", "plant:torque", "term"),
+        ("rule y allow ", "FKG503", "code"),
+        ('rule y for ?a in table "', "limits.csv", "file"),
+        (
+            'rule y for ?tag, ?high in table "limits.csv" require value(?tag) <= ?',
+            "high",
+            "variable",
+        ),
+        ("rule y require plant:", "plant:Centre", "term"),
+        ("rule y require grade in ", "B 2", "class"),
     ],
 )
 def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -> None:
@@ -221,6 +275,30 @@ def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -
     line = text.count("\n") + 1
     found = LanguageService().complete(document, line, len(typed) + 1)
     assert [one.kind for one in found if one.label == label] == [kind]
+
+
+@pytest.mark.parametrize("typed", ["# as measured in ", 'rule y "', 'rule y "Never in '])
+def test_nothing_is_offered_in_comments_and_titles(document: RuleDocument, typed: str) -> None:
+    document = RuleDocument(document.path, f"{RULES}{typed}")
+    assert LanguageService().complete(document, RULES.count("\n") + 1, len(typed) + 1) == []
+
+
+@pytest.mark.parametrize("typed", ["example of ", "rule y require follows "])
+def test_only_names_of_the_right_kind_are_offered(document: RuleDocument, typed: str) -> None:
+    document = RuleDocument(document.path, f"{RULES}{typed}")
+    found = LanguageService().complete(document, RULES.count("\n") + 1, len(typed) + 1)
+    assert {one.kind for one in found} <= {"rule", "template"}
+
+
+def test_terms_without_a_definition_are_offered_and_described(tmp_path: Path) -> None:
+    (tmp_path / "site.ttl").write_text("@prefix b: <https://b.test/> . b:x a b:AHU .\n")
+    text = "use site\nprefix b: <https://b.test/>\nrule a for ?u in class b:AHU require y <= 1\n"
+    document = RuleDocument(tmp_path / "x.fkg", f"{text}rule c for ?u in class b:")
+    found = LanguageService().complete(document, 4, 26)
+    assert [(one.label, one.text) for one in found if one.label == "b:AHU"] == [("b:AHU", "AHU")]
+    hover = LanguageService().hover(RuleDocument(tmp_path / "x.fkg", text), 3, 25)
+    assert hover is not None
+    assert "used in the graph" in hover[0]
 
 
 def test_fixes_are_offered_on_the_lines_of_their_diagnostic(tmp_path: Path) -> None:

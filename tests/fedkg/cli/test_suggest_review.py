@@ -166,6 +166,20 @@ def test_wrong_decisions_record_nothing(
     assert read_reviews(run) == []
 
 
+def test_two_accepted_statements_have_different_names(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run)
+    Path("one.fkg").write_text("rule # the same\n  a require x >= 0\n")
+    edits = [("--edit", f"{name}=one.fkg") for name in (NAMES[0], NAMES[2])]
+    assert call(capsys, "suggest", run, *edits[0], *edits[1], *WHO).code == 2
+    assert call(capsys, "suggest", run, *edits[0], *WHO).code == 0
+    done = call(capsys, "suggest", run, *edits[1], *WHO)
+    assert (done.code, f"accepted for `{NAMES[0]}`" in done.err) == (2, True), done.err
+    assert [one.candidate.name for one in read_reviews(run)] == [NAMES[0]]
+    assert call(capsys, "suggest", run, "--reject", NAMES[0], *edits[1], *WHO).code == 0
+
+
 def test_a_graph_is_not_reviewed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "suggest", run / "learned.trig", "--review")
     assert (done.code, "apply to one run" in done.err) == (2, True)

@@ -28,7 +28,7 @@ from shared import SHARED, needs_shared
 from tries import tries
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.errors import TableError
+from fedkg.errors import TableError, UsageError
 from fedkg.evaluation import evaluate, table_values
 from fedkg.pack import Column, Pack, View
 from fedkg.tables import Table, read_bytes, read_table
@@ -38,6 +38,20 @@ HEADER = "Zeit,Torque [Nm],Tool wear [min],Type,Machine failure\n"
 
 def table(*lines: str) -> Table:
     return read_bytes((HEADER + "\n".join(lines) + "\n").encode(), "plant.csv")
+
+
+@pytest.mark.parametrize(
+    ("rules", "rows", "help"),
+    [
+        ("rules.fkg", table("10:00,40,1,L,0"), "fedkg.compile"),
+        (pack(["torque_limit"], [limits(50)]), {"Torque [Nm]": [40.0]}, "fedkg.read_table"),
+    ],
+)
+def test_an_argument_of_another_type_is_an_error_with_the_right_call(
+    rules: object, rows: object, help: str
+) -> None:
+    with pytest.raises(UsageError, match=help):
+        evaluate(rules, rows)  # type: ignore[arg-type]
 
 
 def test_the_json_is_what_other_people_build_on() -> None:
