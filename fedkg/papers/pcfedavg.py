@@ -442,7 +442,7 @@ def theorem_34(bench: Bench) -> Iterator[Row]:
             label=f"{title}: exponent of R",
             published=f"at most -{rate:g}",
             ours=tuple(slopes[name].tolist()),
-            claim=Claim(support=tuple((-rate - slopes[name]).tolist())),
+            claim=Claim(support=tuple((-rate - slopes[name]).tolist()), each_seed=True),
             note="fitted to these lengths; the theorem is about the limit",
         )
     faster = tuple((slopes["gap"] - slopes["distance2"]).tolist())
