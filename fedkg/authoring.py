@@ -513,11 +513,13 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     table.
     """
     paths = [Path(path) for path in (*rules, data)]
-    if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
+    if not all(path.is_file() for path in paths):
         return False
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.input_files import holds_shapes
+        from fedkg_compiler.input_files import begins_as_graph, holds_shapes
 
+        if not is_graph(paths[-1]) and not begins_as_graph(paths[-1]):
+            return False
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
 
 
@@ -556,7 +558,9 @@ def validate(
         TableError: the table lacks a column.
         UsageError: a file does not exist, or there are no shapes.
     """
-    if not is_authored(data):
+    from fedkg_compiler.input_files import begins_as_graph
+
+    if not is_authored(data) and not begins_as_graph(Path(data)):
         return _validate_table(require_file(data), [*shapes, *ontologies])
     with needs_compiler("validating graphs"):
         from fedkg_compiler.frontends.shacl.validation import validate_graph

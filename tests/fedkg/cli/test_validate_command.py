@@ -111,6 +111,34 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert good.out == "good.ttl conforms: 0 focus nodes (no shape has a focus node)\n"
 
 
+@pytest.mark.parametrize("name", ["data", "data.txt", "data.n3", "data.turtle", "data.json"])
+def test_the_content_shows_that_the_data_is_a_graph(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data = DATA.removeprefix("@prefix sh: <http://www.w3.org/ns/shacl#> .\n")
+    json_ld = Graph().parse(data=data).serialize(format="json-ld")
+    (folder / name).write_text(json_ld if name == "data.json" else data, encoding="utf-8")
+    done = call(capsys, "validate", name, "shapes.ttl")
+    assert done.out.endswith(f"{name} does not conform: 3 violations, 1 warning; 2 focus nodes\n")
+    assert "│" in call(capsys, "eval", "shapes.ttl", name).out
+
+
+@pytest.mark.parametrize("name", ["onto.omn", "onto.txt"])
+@pytest.mark.parametrize(
+    "command",
+    [("validate", "{}", "shapes.ttl"), ("eval", "shapes.ttl", "{}"), ("check", "r.fkg", "{}")],
+)
+def test_manchester_syntax_is_rejected_by_name(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, command: tuple[str, ...]
+) -> None:
+    (folder / "r.fkg").write_text("signal p in bar\nrule a require p <= 5\n", encoding="utf-8")
+    (folder / name).write_text("Prefix: : <http://x/>\nOntology: <http://x>", encoding="utf-8")
+    done = call(capsys, *(word.format(name) for word in command))
+    assert done.code
+    assert f"{name}:1:1: error" in done.err
+    assert "OWL in Manchester syntax" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
