@@ -283,6 +283,25 @@ def test_a_dataset_of_a_query_is_rejected(folder: Path, capsys: pytest.CaptureFi
     assert "FROM replaces the data that shapes read" in done.err
 
 
+def test_names_that_nothing_knows_are_warnings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "shapes.ttl").write_text(
+        f"""{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:node ex:Missing ;
+    sh:property [ sh:path ex:low ; sh:minCnt 1 ; sh:nodeKind sh:Literall ] .
+ex:Unused a sh:NodeShape ; sh:targetClass ex:Pum .""",
+        encoding="utf-8",
+    )
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl", "--json")
+    found = [(one["code"], one["line"], one["help"]) for one in json.loads(done.out)["diagnostics"]]
+    assert sorted(found) == [
+        ("FKG312", 5, "state it in this file"),
+        ("FKG312", 6, "did you mean `sh:Literal`?"),
+        ("FKG312", 6, "did you mean `sh:minCount`?"),
+        ("FKG313", 7, "did you mean `ex:Pump`?"),
+    ]
+
+
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "validate", "data.ttl", "shapes.ttl", "-o", "report.ttl")
     assert (done.code, done.out.count("\n")) == (1, 1)
