@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -578,7 +579,7 @@ def validate(
 def _validate_table(
     path: Path, shapes: Sequence[str | Path]
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    from fedkg.evaluation.evaluate import violating_rows
+    from fedkg.evaluation.evaluate import evaluate, violating_rows
     from fedkg.tables import read_table
 
     if not shapes:
@@ -607,7 +608,12 @@ def _validate_table(
             )
             for row in violating_rows(found.pack, table)
         ]
-        return found.report(str(path), table.rows, rows), found.diagnostics
+        report = found.report(str(path), table.rows, rows)
+        result = evaluate(found.pack, table)
+        asked = [rule for rule in result.rules if rule.rule in found.noted.components]
+        evaluated = any(rule.satisfied + rule.violated + rule.unknown for rule in asked)
+        unchecked = report.unchecked + (len(asked) if table.rows and not evaluated else 0)
+        return replace(report, unchecked=unchecked, notes=result.notes), found.diagnostics
 
 
 def is_rule_text(path: str) -> bool:

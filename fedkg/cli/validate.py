@@ -98,6 +98,8 @@ def validate(
         raise
     if diagnostics and chosen != "json":
         print_note(authoring.render(diagnostics) + "\n")
+    for note in report.notes if chosen != "json" else ():
+        print_note(f"note: {note}")
     if chosen == "json":
         facts = report.to_json() | authoring.diagnostics_json(diagnostics)
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

@@ -490,6 +490,32 @@ def test_a_table_with_an_unchecked_constraint_does_not_conform(
     assert str(report.value(root, RDFS.comment)) == "constraints that were not checked: 1"
 
 
+def test_rows_about_no_focus_node_are_noted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:pressure fkg:column "pressure" .
+        plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ] .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,pressure\nP1,3\nP9,7\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out == "t.csv conforms: 1 focus node\n"
+    assert "note: 1 of 2 rows has a `pump` that no rule is bound to (P9)" in done.err
+    (folder / "t.csv").write_text("pump,pressure\nP9,7\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out == "t.csv was not fully checked: 1 focus node; 1 constraint not checked\n"
+    assert done.code == 2
+    facts = json.loads(call(capsys, "validate", "t.csv", "plant.ttl", "--json").out)
+    assert "P1: no row has pump = P1" in facts["notes"]
+
+
 def summary(report: Graph) -> set[tuple[str, ...]]:
     """Focus node, path, value as a number or text, severity and component of each result."""
     found = set()

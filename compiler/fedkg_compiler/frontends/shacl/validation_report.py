@@ -76,7 +76,9 @@ class Report:
         shapes: the shapes graph, which describes blank source shapes.
         inferred: the number of triples that rules (`sh:rule`) added before the validation.
         focus_nodes: the number of focus nodes, each counted once.
-        unchecked: the number of constraints that fedkg cannot check on a table.
+        unchecked: the number of constraints that were not checked: fedkg cannot check them on a
+            table, or no row of the table is about their focus nodes.
+        notes: what else a table lacks or has too much of, such as rows about no focus node.
     """
 
     results: tuple[Result, ...]
@@ -85,6 +87,7 @@ class Report:
     inferred: int = 0
     focus_nodes: int = 0
     unchecked: int = 0
+    notes: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -159,6 +162,7 @@ class Report:
             "conforms": self.conforms,
             "unchecked_constraints": self.unchecked,
             "inferred_triples": self.inferred,
+            "notes": list(self.notes),
             "results": [self._result_json(result) for result in self.results],
         }
 
