@@ -105,6 +105,9 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert done.code == 1
     assert "warning: ex:p1 pressure 12.50: MaxInclusive (PumpShape, shapes.ttl:8)\n" in done.out
     assert done.out.endswith("data.ttl does not conform: 3 violations, 1 warning; 2 focus nodes\n")
+    shapes = SHAPES.replace("sh:Warning", "ex:Custom")
+    (folder / "custom.ttl").write_text(shapes, encoding="utf-8")
+    assert ": 1 custom, 3 violations; 2" in call(capsys, "validate", "data.ttl", "custom.ttl").out
     (folder / "good.ttl").write_text(HEAD + "ex:t a ex:Tank .", encoding="utf-8")
     good = call(capsys, "validate", "good.ttl", "shapes.ttl")
     assert good.code == 0
@@ -151,6 +154,7 @@ def test_manchester_syntax_is_rejected_by_name(
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
         (("data.ttl", "shapes.ttl", "-o", "no/report.ttl"), "the folder no"),
+        (("data.ttl", "shapes.ttl", "-o", "report.rdf"), ".ttl, .jsonld, .nt, .json, .txt"),
     ],
 )
 def test_bad_input(

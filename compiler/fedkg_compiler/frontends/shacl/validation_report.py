@@ -59,6 +59,11 @@ class Result:
     messages: tuple[Literal, ...]
     details: tuple[Result, ...] = ()
 
+    @property
+    def level(self) -> str:
+        """The name of the severity: ``violation``, ``warning``, ``info`` or another."""
+        return local_name(str(self.severity)).lower()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -172,7 +177,7 @@ class Report:
             "focus_node": term_json(result.focus),
             "path": None if result.path is None else path_sparql(result.path),
             "value": None if result.value is None else term_json(result.value),
-            "severity": local_name(str(result.severity)).lower(),
+            "severity": result.level,
             "component": str(result.component),
             "shape": term_json(result.shape),
             "file": None if place is None else place.file,
@@ -211,7 +216,7 @@ class Report:
         shape = known.name if known is not None else ""
         source = ", ".join(part for part in (shape, where) if part)
         head = (
-            f"{local_name(str(result.severity)).lower()}: {self.shown(result.focus)}{path}{value}:"
+            f"{result.level}: {self.shown(result.focus)}{path}{value}:"
             f" {name}{f' ({source})' if source else ''}"
         )
         return [head, *(f"  {message}" for message in result.messages)]
