@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -513,11 +514,13 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     table.
     """
     paths = [Path(path) for path in (*rules, data)]
-    if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
+    if not all(path.is_file() for path in paths):
         return False
     with needs_compiler("reading shapes"):
-        from fedkg_compiler.input_files import holds_shapes
+        from fedkg_compiler.input_files import begins_as_graph, holds_shapes
 
+        if not is_graph(paths[-1]) and not begins_as_graph(paths[-1]):
+            return False
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
 
 
@@ -556,7 +559,9 @@ def validate(
         TableError: the table lacks a column.
         UsageError: a file does not exist, or there are no shapes.
     """
-    if not is_authored(data):
+    from fedkg_compiler.input_files import begins_as_graph
+
+    if not is_authored(data) and not begins_as_graph(Path(data)):
         return _validate_table(require_file(data), [*shapes, *ontologies])
     with needs_compiler("validating graphs"):
         from fedkg_compiler.frontends.shacl.validation import validate_graph
@@ -574,7 +579,7 @@ def validate(
 def _validate_table(
     path: Path, shapes: Sequence[str | Path]
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    from fedkg.evaluation.evaluate import violating_rows
+    from fedkg.evaluation.evaluate import evaluate, violating_rows
     from fedkg.tables import read_table
 
     if not shapes:
@@ -603,7 +608,12 @@ def _validate_table(
             )
             for row in violating_rows(found.pack, table)
         ]
-        return found.report(str(path), table.rows, rows), found.diagnostics
+        report = found.report(str(path), table.rows, rows)
+        result = evaluate(found.pack, table)
+        asked = [rule for rule in result.rules if rule.rule in found.noted.components]
+        evaluated = any(rule.satisfied + rule.violated + rule.unknown for rule in asked)
+        unchecked = report.unchecked + (len(asked) if table.rows and not evaluated else 0)
+        return replace(report, unchecked=unchecked, notes=result.notes), found.diagnostics
 
 
 def is_rule_text(path: str) -> bool:

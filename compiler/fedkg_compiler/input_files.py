@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeGuard, TypeVar, get_args
 
 from fedkg.errors import FedkgError, LimitError
 from fedkg.limits import read_file
+from fedkg.tables.graph_syntax import FUNCTIONAL, MANCHESTER, OBO, XML, graph_syntax
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.diagnostic_spans import point, report
 
@@ -29,16 +30,18 @@ RULE_SUFFIXES = frozenset({".fkg"})
 GRAPH_SUFFIXES = frozenset(
     {
         *(".ttl", ".trig", ".nt", ".nq", ".rdf", ".owl", ".jsonld", ".xml", ".shacl"),
-        *(".ofn", ".owx", ".xsd"),
+        *(".turtle", ".n3", ".ofn", ".owx", ".omn", ".xsd"),
     }
 )
-"""Files that are taken as graphs, which may hold shapes."""
+"""Files that are taken as graphs, which may hold shapes; `.omn` to reject it by name."""
 QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
 """Files that are taken as SPARQL violation queries."""
 SHACL_NAMESPACE = b"http://www.w3.org/ns/shacl#"
 """A file without this text contains no shapes."""
 STORE_STATE = "fedkg-store.json"
 """The file that makes a folder a store of graphs."""
+_START = 1 << 16
+"""The bytes that show the kind of a file."""
 ABSENT = ""
 """The digest of a file that is not there or cannot be read."""
 
@@ -150,6 +153,27 @@ def is_endpoint(argument: str | Path) -> bool:
 def is_store(path: Path) -> bool:
     """Whether a path is a store of graphs on disk."""
     return (path / STORE_STATE).is_file()
+
+
+def begins_as_graph(path: Path) -> bool:
+    """Whether the text of a file begins like a graph or an ontology; False for rules, queries, and
+    a file that cannot be read.
+    """
+    if path.suffix.lower() in RULE_SUFFIXES | QUERY_SUFFIXES or not path.is_file():
+        return False
+    try:
+        return graph_syntax(read_start(path)) is not None
+    except OSError:
+        return False
+
+
+def read_start(path: Path) -> str:
+    """The first lines of a file, which show its kind; "" if they are not text. Raises OSError."""
+    with path.open("rb") as file:
+        start = file.read(_START)
+    if len(start) == _START:  # a character may be cut off
+        start = start[: start.rfind(b"\n") + 1]
+    return decode(start, str(path))[0]
 
 
 def holds_shapes(path: Path) -> bool:
@@ -278,26 +302,21 @@ RDF_SUFFIXES = (
 )
 """The endings that `use NAME` tries, in this order; the last one to reject the file by name."""
 
-_HTML = re.compile(
-    r"\s*+(<!--(?:(?!-->).)*+-->\s*+)*+<(!doctype\s+html|html|head|body)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_XML_START = re.compile(
-    r"\s*<(\?xml|!DOCTYPE|!--|([A-Za-z_][\w.-]*:)?RDF\b|[A-Za-z_][\w.:-]*\s[^<>]*\bxmlns)"
-)
 _XML_SOURCES: dict[tuple[str, str], SourceSyntax] = {
     ("http://www.w3.org/2002/07/owl#", "Ontology"): "owl-xml",
     ("http://www.w3.org/2001/XMLSchema", "schema"): "xml-schema",
     ("http://opcfoundation.org/UA/2011/03/UANodeSet.xsd", "UANodeSet"): "opcua-nodeset",
 }
-_FUNCTIONAL = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology)\s*\(")
+_HTML = re.compile(
+    r"\s*+(<!--(?:(?!-->).)*+-->\s*+)*+<(!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _TURTLE_START = re.compile(
     r"(?:\s|#[^\n]*+(?:\n|$))*+($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
 )
 _SSSOM_COLUMN = re.compile(r"(?:^|\t)\"?(?:subject_id|object_id|mapping_justification)\"?(?:\t|$)")
 _B2MML = "http://www.mesa.org/xml/B2MML"
 """The namespace of B2MML 7.0; those of earlier versions have a suffix such as `-V0600`."""
-_MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,19 +352,19 @@ def detect_format(text: str, name: str) -> Syntax | NotRdf:
         )
     if _HTML.match(text):
         return NotRdf("a web page (HTML)", "download the file itself, not the page that shows it")
-    if _FUNCTIONAL.match(text):
+    if FUNCTIONAL.match(text):
         return "owl-functional"
     if _is_sssom(text, name):
         return "sssom"
-    if _MANCHESTER.match(text):
+    if MANCHESTER.match(text) or OBO.match(text):
         return NotRdf(
-            "OWL in Manchester syntax",
+            "OWL in Manchester syntax" if MANCHESTER.match(text) else "an OBO ontology",
             "save it as RDF/XML, Turtle or in functional syntax, in Protege for example",
         )
     head = text.lstrip()
     if head.startswith("{") or (head.startswith("[") and suffix in (".jsonld", ".json")):
         return "json-ld"
-    if _XML_START.match(text):
+    if XML.match(text):
         root = _root(text)
         return "b2mml" if is_b2mml(root[0]) else _XML_SOURCES.get(root, "rdf-xml")
     if suffix not in EXTENSIONS and not _TURTLE_START.match(text):

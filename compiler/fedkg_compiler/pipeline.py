@@ -68,12 +68,14 @@ from fedkg_compiler.frontends.sheets.sheet_cache import Sheets
 from fedkg_compiler.input_files import (
     GRAPH_SUFFIXES,
     QUERY_SUFFIXES,
+    begins_as_graph,
     find,
     holds_shapes,
     is_endpoint,
     is_store,
     may_hold_rules,
     read_bytes,
+    read_start,
     remembered,
 )
 from fedkg_compiler.ir import NO_CONSTRAINTS, Book, Program
@@ -179,8 +181,6 @@ def _inside(inner: Span, outer: Span) -> bool:
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
-TABLE_START = 1 << 16
-"""Bytes of a large file that show whether it is a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,9 +350,8 @@ def _sorted_out(
         if is_store(path):
             found.stores.append(path)
         else:
-            (found.files if further or path.suffix.lower() in GRAPH_SUFFIXES else rules).append(
-                path
-            )
+            is_graph = path.suffix.lower() in GRAPH_SUFFIXES or begins_as_graph(path)
+            (found.files if further or is_graph else rules).append(path)
     found.stores.sort(key=str)
     return rules, found
 
@@ -413,9 +412,7 @@ def _require_few_statements(text: str, name: str) -> None:
 
 def _table(path: Path) -> Diagnostic | None:
     """The error for a large file that is a table and no rule file; None for any other."""
-    with path.open("rb") as file:
-        start, _ = decode(file.read(TABLE_START), str(path))
-    return is_table(start, str(path))
+    return is_table(read_start(path), str(path))
 
 
 def _queries(paths: Sequence[Path]) -> list[Load]:

@@ -35,9 +35,10 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.ontologies import closest_name
+from fedkg_compiler.graph.rdf_reader import RDF_FORMATS
 from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.standard_vocabularies import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
-from fedkg_compiler.input_files import holds_shapes
+from fedkg_compiler.input_files import NotRdf, detect_format, holds_shapes, read_start
 
 FOCUS = "focus node"
 """The header of the column with the rows' IRIs."""
@@ -139,15 +140,18 @@ def read_subjects(
         others: also collect the subjects of every other property.
     """
     suffix = path.suffix.lower()
-    if suffix not in _FORMATS and suffix != ".nt":
-        return None, (
-            report(
-                "FKG320",
-                point(str(path)),
-                f"{path.name} cannot be read: `{suffix}` is not the ending of an RDF syntax",
-                help="give it as a graph: fedkg validate DATA SHAPES",
-            ),
-        )
+    form = _FORMATS.get(suffix)
+    reason = f"`{suffix}` is not the ending of an RDF syntax"
+    advice = "give it as a graph: fedkg validate DATA SHAPES"
+    if form is None:
+        syntax = detect_format(read_start(path), path.name)
+        if isinstance(syntax, NotRdf):
+            reason, advice = f"it is {syntax.what}", syntax.help
+        else:
+            form = RDF_FORMATS.get(syntax)
+    if form is None:
+        message = f"{path.name} cannot be read: {reason}"
+        return None, (report("FKG320", point(str(path)), message, help=advice),)
     found = Subjects({}, {}, {}, {one: _Values() for one in properties}, {} if others else None)
     for one, values in found.values.items():
         if datatypes.get(one) in NUMBERS:
@@ -156,9 +160,7 @@ def read_subjects(
         if suffix == ".nt":
             _read_lines(path, found)
         else:
-            for quad in ox.parse(
-                path=str(path), format=_FORMATS[suffix], base_iri=path.absolute().as_uri()
-            ):
+            for quad in ox.parse(path=str(path), format=form, base_iri=path.absolute().as_uri()):
                 _take(quad, found)
     except SyntaxError as error:
         reason = str(error.msg or error).rsplit(" (line", 1)[0]

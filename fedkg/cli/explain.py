@@ -242,9 +242,11 @@ def _files_in_folder(rule: str) -> list[str | Path]:
     return [
         *files,
         *sorted(
-            path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml"
+            path
+            for path in here.iterdir()
+            if is_graph(path) and path.suffix.lower() not in (".xml", ".omn")
         ),
-    ]  # most .xml files are not graphs
+    ]  # most .xml files are not graphs, and fedkg does not read .omn files
 
 
 def _file_with_rule(rule: str, files: Sequence[str | Path]) -> str:

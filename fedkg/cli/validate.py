@@ -26,8 +26,10 @@ SUFFIXES: dict[str, Form] = {
     ".jsonld": "json-ld",
     ".nt": "n-triples",
     ".json": "json",
+    ".txt": "text",
+    "": "text",
 }
-"""Formats of a report by the suffix of its file; any other suffix: text."""
+"""Formats of a report by the suffix of its file."""
 
 
 def validate(
@@ -90,7 +92,13 @@ def validate(
     if output is not None:
         check_output_path(output, "report.ttl", inputs=[data, *(shapes or []), *(ontologies or [])])
     suffix = "" if output is None else output.suffix.lower()
-    chosen: Form = "json" if as_json else form or SUFFIXES.get(suffix, "text")
+    chosen = "json" if as_json else form or SUFFIXES.get(suffix)
+    if chosen is None:
+        raise UsageError(
+            f"no format of a report has the ending `{suffix}` of {output}",
+            expected=f"{', '.join(filter(None, SUFFIXES))}, or no ending",
+            help="rename the file, or choose the format: --format turtle",
+        )
     try:
         report, diagnostics = authoring.validate(data, shapes or [], ontologies or [])
     except FedkgError as error:
@@ -98,6 +106,8 @@ def validate(
         raise
     if diagnostics and chosen != "json":
         print_note(authoring.render(diagnostics) + "\n")
+    for note in report.notes if chosen != "json" else ():
+        print_note(f"note: {note}")
     if chosen == "json":
         facts = report.to_json() | authoring.diagnostics_json(diagnostics)
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
@@ -121,7 +131,7 @@ def _text(report: Report, data: str) -> str:
 
 def _summary(report: Report, data: str) -> str:
     """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``."""
-    severities = Counter(result.severity.rsplit("#", 1)[-1].lower() for result in report.results)
+    severities = Counter(result.level for result in report.results)
     found = ", ".join(count(number, name) for name, number in sorted(severities.items()))
     inferred = f"; rules added {count(report.inferred, 'triple')}" if report.inferred else ""
     checked = count(report.focus_nodes, "focus node")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.declared_dialect import Dialect, join_header_rows
+from fedkg.tables.graph_syntax import graph_syntax
 from fedkg.tables.layout import Layout, blank, find_end, find_layout, usual_width
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
 from fedkg.tables.separator import announced, find_separator, records, text_lines
@@ -133,6 +134,14 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
         raise _empty(name, [])
+    if (syntax := graph_syntax(text)) is not None:
+        raise TableError(
+            f"{name} is not a table",
+            expected="CSV, TSV, Parquet or xlsx",
+            received=syntax,
+            help="export the table as CSV or xlsx; to read a graph, give the unpacked file, with "
+            "the ending of its syntax, such as .ttl",
+        )
     separator = announced(text)
     skipped = 0
     if separator is not None:

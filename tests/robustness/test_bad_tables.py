@@ -66,6 +66,9 @@ REFUSED = {
         "the row that begins in line 2 cannot be read",
     ),
     "a web page": (b"<html><table><tr><td>1</td></tr></table></html>", "columns are missing"),
+    "a graph": (b"# plant\n@prefix : <http://x/> .\n:a a :B .\n", "received: a graph in Turtle"),
+    "a zipped graph": (gzip.compress(b"<http://ex.org/a> a <http://ex.org/B> ."), "a graph"),
+    "an ontology": (b"Prefix: : <http://ex.org/>\nClass: :A\n", "OWL in Manchester syntax"),
     "rows of unlike length": (b"Time,T [degC],P\n2024,1\n2025,1,2,3,4\n", "columns are missing"),
 }
 

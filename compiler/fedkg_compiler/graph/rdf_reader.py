@@ -434,7 +434,7 @@ def _prefixes(text: str, base: str) -> dict[str, str] | None:
 # Reads one RDF file into triples: every problem is a diagnostic with its place, and what can be
 # read is read.
 
-_FORMATS = {
+RDF_FORMATS = {
     "turtle": ox.RdfFormat.TURTLE,
     "n-triples": ox.RdfFormat.N_TRIPLES,
     "rdf-xml": ox.RdfFormat.RDF_XML,
@@ -442,6 +442,7 @@ _FORMATS = {
     "trig": ox.RdfFormat.TRIG,
     "n-quads": ox.RdfFormat.N_QUADS,
 }
+"""The syntaxes that pyoxigraph reads."""
 _NAMES = {
     "turtle": "Turtle",
     "n-triples": "N-Triples",
@@ -717,7 +718,7 @@ def graph_name(quad: ox.Quad) -> str:
 
 def _large(text: str, body: bytes, syntax: RdfSyntax, file: str, digest: str) -> Document | None:
     """The document of a large text without mistakes; None if it has one."""
-    found = read_at_once(text, body, _FORMATS[syntax], _base(file))
+    found = read_at_once(text, body, RDF_FORMATS[syntax], _base(file))
     if found is None:
         return None
     require_within_limit("triples", len(found.store), file)
@@ -815,7 +816,7 @@ def _parse(
     """
     base = _base(file, folder)
     try:
-        parser = ox.parse(text, format=_FORMATS[syntax], base_iri=base, lenient=lenient)
+        parser = ox.parse(text, format=RDF_FORMATS[syntax], base_iri=base, lenient=lenient)
     except ValueError as error:
         return [], (
             [

@@ -80,6 +80,7 @@ def test_the_content_decides_the_syntax(text: str, name: str, syntax: str) -> No
         (" \n\t", "empty"),
         ("a\x00b", "binary"),
         ("Prefix: a: <http://x/>", "Manchester"),
+        ("format-version: 1.2\nontology: x\n", "OBO"),
     ],
 )
 def test_the_kind_of_a_file_other_than_rdf_is_named(text: str, what: str) -> None:

@@ -105,10 +105,41 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert done.code == 1
     assert "warning: ex:p1 pressure 12.50: MaxInclusive (PumpShape, shapes.ttl:8)\n" in done.out
     assert done.out.endswith("data.ttl does not conform: 3 violations, 1 warning; 2 focus nodes\n")
+    shapes = SHAPES.replace("sh:Warning", "ex:Custom")
+    (folder / "custom.ttl").write_text(shapes, encoding="utf-8")
+    assert ": 1 custom, 3 violations; 2" in call(capsys, "validate", "data.ttl", "custom.ttl").out
     (folder / "good.ttl").write_text(HEAD + "ex:t a ex:Tank .", encoding="utf-8")
     good = call(capsys, "validate", "good.ttl", "shapes.ttl")
     assert good.code == 0
     assert good.out == "good.ttl conforms: 0 focus nodes (no shape has a focus node)\n"
+
+
+@pytest.mark.parametrize("name", ["data", "data.txt", "data.n3", "data.turtle", "data.json"])
+def test_the_content_shows_that_the_data_is_a_graph(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data = DATA.removeprefix("@prefix sh: <http://www.w3.org/ns/shacl#> .\n")
+    json_ld = Graph().parse(data=data).serialize(format="json-ld")
+    (folder / name).write_text(json_ld if name == "data.json" else data, encoding="utf-8")
+    done = call(capsys, "validate", name, "shapes.ttl")
+    assert done.out.endswith(f"{name} does not conform: 3 violations, 1 warning; 2 focus nodes\n")
+    assert "│" in call(capsys, "eval", "shapes.ttl", name).out
+
+
+@pytest.mark.parametrize("name", ["onto.omn", "onto.txt"])
+@pytest.mark.parametrize(
+    "command",
+    [("validate", "{}", "shapes.ttl"), ("eval", "shapes.ttl", "{}"), ("check", "r.fkg", "{}")],
+)
+def test_manchester_syntax_is_rejected_by_name(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, command: tuple[str, ...]
+) -> None:
+    (folder / "r.fkg").write_text("signal p in bar\nrule a require p <= 5\n", encoding="utf-8")
+    (folder / name).write_text("Prefix: : <http://x/>\nOntology: <http://x>", encoding="utf-8")
+    done = call(capsys, *(word.format(name) for word in command))
+    assert done.code
+    assert f"{name}:1:1: error" in done.err
+    assert "OWL in Manchester syntax" in done.err
 
 
 @pytest.mark.parametrize(
@@ -123,6 +154,7 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
         (("data.ttl", "shapes.ttl", "-o", "no/report.ttl"), "the folder no"),
+        (("data.ttl", "shapes.ttl", "-o", "report.rdf"), ".ttl, .jsonld, .nt, .json, .txt"),
     ],
 )
 def test_bad_input(
@@ -253,6 +285,25 @@ def test_a_dataset_of_a_query_is_rejected(folder: Path, capsys: pytest.CaptureFi
     assert done.code == 2
     assert "FKG316" in done.err
     assert "FROM replaces the data that shapes read" in done.err
+
+
+def test_names_that_nothing_knows_are_warnings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "shapes.ttl").write_text(
+        f"""{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:node ex:Missing ;
+    sh:property [ sh:path ex:low ; sh:minCnt 1 ; sh:nodeKind sh:Literall ] .
+ex:Unused a sh:NodeShape ; sh:targetClass ex:Pum .""",
+        encoding="utf-8",
+    )
+    done = call(capsys, "validate", "data.ttl", "shapes.ttl", "--json")
+    found = [(one["code"], one["line"], one["help"]) for one in json.loads(done.out)["diagnostics"]]
+    assert sorted(found) == [
+        ("FKG312", 5, "state it in this file"),
+        ("FKG312", 6, "did you mean `sh:Literal`?"),
+        ("FKG312", 6, "did you mean `sh:minCount`?"),
+        ("FKG313", 7, "did you mean `ex:Pump`?"),
+    ]
 
 
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -441,6 +492,32 @@ def test_a_table_with_an_unchecked_constraint_does_not_conform(
     (root,) = report.subjects(RDF.type, SH.ValidationReport)
     assert str(report.value(root, SH.conforms)) == "false"
     assert str(report.value(root, RDFS.comment)) == "constraints that were not checked: 1"
+
+
+def test_rows_about_no_focus_node_are_noted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:pressure fkg:column "pressure" .
+        plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ] .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,pressure\nP1,3\nP9,7\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out == "t.csv conforms: 1 focus node\n"
+    assert "note: 1 of 2 rows has a `pump` that no rule is bound to (P9)" in done.err
+    (folder / "t.csv").write_text("pump,pressure\nP9,7\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out == "t.csv was not fully checked: 1 focus node; 1 constraint not checked\n"
+    assert done.code == 2
+    facts = json.loads(call(capsys, "validate", "t.csv", "plant.ttl", "--json").out)
+    assert "P1: no row has pump = P1" in facts["notes"]
 
 
 def summary(report: Graph) -> set[tuple[str, ...]]:

@@ -37,6 +37,14 @@ def test_a_row_of_units_is_no_data() -> None:
     assert table.where(0) == "row 1 (line 3)"
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["<DATE>,<OPEN>", "<DATE>\t<OPEN>", "p:max,p:min", "p:max\tp:min", "[bar],[K]", "Prefix,Base"],
+)
+def test_headers_with_marks_of_turtle_are_headers(header: str) -> None:
+    assert read_bytes(f"{header}\n1{header[6:7]}2\n".encode(), "t.csv").headers
+
+
 def test_text_in_the_first_row_is_data_not_units() -> None:
     table = read_bytes(b"a,b\nabc,1\n1,2\n2,3\n", "u.csv")
     with pytest.raises(TableError, match=r"row 1 \(line 2\)"):

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
+from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
+from typing_extensions import override
 
-from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
+from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import RuleRecord, Source
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.scope import Sources
@@ -46,7 +47,6 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
     required,
 )
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
-    KNOWN,
     PAIRS,
     SHAPE_VALUED,
     SPACE,
@@ -54,10 +54,12 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     Data,
     Repeat,
     Shape,
+    ShapeNames,
     ShapesFile,
     Step,
     Target,
     behind_rdflib,
+    namespace_of,
     part_name,
     path_text,
     quiet,
@@ -66,6 +68,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     shape_name,
     shape_path,
     steps_in,
+    suggest_name,
 )
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import Path as PropertyPath
 from fedkg_compiler.frontends.shacl.sparql_constraint_binding import conditional
@@ -77,10 +80,10 @@ from fedkg_compiler.frontends.shacl.validator import component_name
 from fedkg_compiler.frontends.sparql.answer_frames import Answer
 from fedkg_compiler.frontends.sparql.numeric_terms import mixed
 from fedkg_compiler.graph import oxigraph as ox
+from fedkg_compiler.graph.diagnostic_spans import point
 from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.rdf_terms import Iri, local_name
 from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
-from fedkg_compiler.graph.standard_vocabularies import STANDARD_TERMS
 from fedkg_compiler.ir import (
     NO_CONSTRAINTS,
     BankRows,
@@ -95,40 +98,26 @@ from fedkg_compiler.ir import (
 # Words of shapes that nothing knows: SHACL's own, properties and classes of the graph. And shapes
 # that nothing leads to.
 
-_CLOSED = {
-    "severity": ("Violation", "Warning", "Info"),
-    "nodeKind": (
-        "BlankNode",
-        "IRI",
-        "Literal",
-        "BlankNodeOrIRI",
-        "BlankNodeOrLiteral",
-        "IRIOrLiteral",
-    ),
-}
-"""Properties of SHACL with a closed list of values."""
-
 _TYPE = ox.NamedNode(str(RDF.type))
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
-    """A help text with the most similar name in SHACL's namespace; "" if there is none."""
-    near = nearest_name(name, known)
-    return f"did you mean `sh:{near}`?" if near else ""
-
-
-class Words:
+class Words(ShapeNames):
     """Check the names in one shapes file against the graph, the ontologies and the contract."""
 
     def __init__(
         self, shapes: ShapesFile, sources: Sources, data: Data, observer: Observer, partial: Partial
     ) -> None:
         assert sources.graph is not None
-        self.shapes, self.data, self.observer, self.partial = shapes, data, observer, partial
-        self.problems, self.vocabulary = sources.problems, sources.graph.vocabulary
+        super().__init__(
+            shapes,
+            data.graph,
+            sources.problems,
+            lambda line, column, width: point(shapes.name, line, column, width=width),
+        )
+        self.data, self.observer, self.partial = data, observer, partial
+        self.vocabulary = sources.graph.vocabulary
         rows = sources.names.rows_class
         self.rows = set() if rows is None else data.superclasses(URIRef(rows))
-        self._used: dict[URIRef, bool] = {}
         self._members: list[str] | None = None
         self._named: dict[str, frozenset[str]] = {}
 
@@ -141,12 +130,13 @@ class Words:
         for shape, iri, word, optional in self._properties():
             if not self.is_used(iri) and not (
                 optional
-                and closest_name(local_name(str(iri)), self._property_names(_space(iri))) is None
+                and closest_name(local_name(str(iri)), self._property_names(namespace_of(iri)))
+                is None
             ):
                 lost.setdefault(iri, []).append((shape, word))
         strange = {
-            space: [iri for iri in lost if _space(iri) == space]
-            for space in dict.fromkeys(map(_space, lost))
+            space: [iri for iri in lost if namespace_of(iri) == space]
+            for space in dict.fromkeys(map(namespace_of, lost))
         }
         for space, properties in strange.items():
             if len(properties) > 1 and not any(
@@ -181,69 +171,13 @@ class Words:
             shape.node for found in lost.values() for shape, word in found if word == "sh:path"
         )
 
-    def tell_unknown(self) -> list[Refusal]:
-        """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
-        them.
-        """
-        refused = []
-        for shape in self.shapes.shapes.values():
-            predicates = sorted(
-                {
-                    str(one)
-                    for one in self.shapes.graph.predicates(shape.node)
-                    if str(one).startswith(SPACE)
-                }
-            )
-            for name in (name for one in predicates if (name := one[len(SPACE) :]) not in KNOWN):
-                part = part_name(shape, "" if shape.path is None else path_text(shape.path), name)
-                place = self._at(shape, name)
-                refused.append(Refusal(part=part, span=place, reason="SHACL has no such word"))
-                message = f"{part} is not checked: SHACL has no `sh:{name}`"
-                self.problems.warning("FKG312", place, message, _suggest(name, sorted(KNOWN)))
-        return refused
-
-    def tell_lost(self) -> dict[tuple[Shape, Constraint], Refusal]:
-        """Warn of references to shapes that the file does not contain.
-
-        Returns the constraints with such references, which are not checked.
-        """
-        lost: dict[tuple[Shape, Constraint], Refusal] = {}
-        for shape in self._live():
-            for constraint in shape.constraints:
-                for node in constraint.values if constraint.name in SHAPE_VALUED else ():
-                    if not isinstance(node, URIRef) or (node, None, None) in self.shapes.graph:
-                        continue
-                    part = part_name(
-                        shape, "" if shape.path is None else path_text(shape.path), constraint.name
-                    )
-                    place, shown = self._span_and_text(shape, node)
-                    reason = f"this file has no shape `{shown}`"
-                    lost[shape, constraint] = Refusal(part=part, span=place, reason=reason)
-                    names = [
-                        str(one).removeprefix(_space(node))
-                        for one in self.shapes.shapes
-                        if isinstance(one, URIRef) and one != node
-                    ]
-                    advice = _meant(shown, node, names) or "state it in this file"
-                    self.problems.warning(
-                        "FKG312", place, f"{part} is not checked: {reason}", advice
-                    )
-        return lost
-
+    @override
     def tell_values(self) -> None:
         """Warn of severities and node kinds that SHACL does not define, and of values outside the
         declared categories of a column.
         """
+        super().tell_values()
         for shape in self._live():
-            for word, known in _CLOSED.items():
-                value = self.shapes.graph.value(shape.node, URIRef(SPACE + word))
-                name = str(value).removeprefix(SPACE)
-                if isinstance(value, URIRef) and name != str(value) and name not in known:
-                    place = self._at(shape, name)
-                    message = (
-                        f"sh:{word} of {shape_name(shape)} means nothing: SHACL has no `sh:{name}`"
-                    )
-                    self.problems.warning("FKG312", place, message, _suggest(name, known))
             declared = (
                 list(self.data.graph.objects(shape.path.property, CATEGORY))
                 if isinstance(shape.path, Step)
@@ -284,82 +218,20 @@ class Words:
             )
             self.problems.warning("FKG326", place, message, advice)
 
-    def tell_class(self, shape: Shape) -> bool:
-        """Warn if a shape without focus nodes targets a class that no source uses.
-
-        Returns whether it does.
-        """
-        lost = [node for node in _classes(shape) if not self.is_used(node)]
-        for node in lost:
-            place, shown = self._span_and_text(shape, node)
-            message = (
-                f"{shape_name(shape)} has no focus node: the graph does not use "
-                f"its target `{shown}`"
-            )
-            advice = (
-                self.near_class(shape)
-                or "check the spelling against the graph, or load the graph that has it"
-            )
-            self.problems.warning("FKG313", place, message, advice)
-        return bool(lost)
-
-    def near_class(self, shape: Shape) -> str:
-        """``did you mean `plant:Pump`?`` for the first target of a shape that is spelt like a class
-        with members; "" for none.
-        """
-        for node in _classes(shape):
-            space = _space(node)
-            names = [
-                name for kind in self._with_members() if (name := kind.removeprefix(space)) != kind
-            ]
-            if near := _meant(self._span_and_text(shape, node)[1], node, names):
-                return near
-        return ""
-
-    def is_used(self, iri: URIRef) -> bool:
-        """Whether a column of the table has this IRI, or a triple uses or declares it.
-
-        The triples of shapes do not count.
-        """
-        if iri not in self._used:
-            self._used[iri] = self._find_use(iri)
-        return self._used[iri]
-
+    @override
     def _find_use(self, iri: URIRef) -> bool:
-        graph, name = self.data.graph, local_name(str(iri))
-        space = _space(iri)
-        if (
-            space == SPACE
-            or iri in PASSING
+        return (
+            iri in PASSING
             or iri in self.observer.attached
             or iri in self.rows
             or self.observer.is_observed(iri)
-        ):
-            return True
-        if name in STANDARD_TERMS.get(space, ()) or name in self.vocabulary.terms.get(space, ()):
-            return True
-        if (None, iri, None) in graph or any(
-            kind not in (RDFS.Resource, OWL.Thing) for _, kind in graph.predicate_objects(iri)
-        ):
-            return True
-        return any(
-            not str(predicate).startswith(SPACE) and predicate != RDF.first
-            for predicate in graph.predicates(None, iri)
+            or local_name(str(iri)) in self.vocabulary.terms.get(namespace_of(iri), ())
+            or super()._find_use(iri)
         )
 
-    def span(self, line: int, column: int = 1, width: int = 1) -> Span:
-        """A place of the file."""
-        return Span(
-            file=self.shapes.name,
-            line=line,
-            column=column,
-            end_line=line,
-            end_column=column + width,
-        )
-
-    def _at(self, shape: Shape, word: str) -> Span:
-        """The span of a SHACL word in a shape."""
-        return self.span(*self.shapes.locate(shape.line, word, SPACE))
+    @override
+    def _shorten(self, iri: URIRef) -> str:
+        return self.vocabulary.shorten(str(iri))
 
     # what shapes name
 
@@ -446,6 +318,7 @@ class Words:
             return True
         return not isinstance(node, BNode) and (None, None, node) in self.data.graph
 
+    @override
     def _with_members(self) -> list[str]:
         """The classes with members, including the table's rows, that messages may name."""
         if self._members is None:
@@ -460,29 +333,12 @@ class Words:
             )
         return self._members
 
-    def _live(self) -> list[Shape]:
-        """The shapes that are checked: those with targets, and what they refer to."""
-        waiting = [shape for shape in self.shapes.targeted() if not shape.deactivated]
-        found: dict[Node, Shape] = {}
-        while waiting:
-            shape = waiting.pop(0)
-            if shape.node in found or shape.deactivated:
-                continue
-            found[shape.node] = shape
-            nodes = (
-                node for one in shape.constraints if one.name in SHAPE_VALUED for node in one.values
-            )
-            waiting += [
-                inner for node in nodes if (inner := self.shapes.shapes.get(node)) is not None
-            ]
-        return list(found.values())
-
     # messages
 
     def _tell_property(self, iri: URIRef, known: list[str], shape: Shape, word: str) -> None:
         place, shown = self._span_and_text(shape, iri)
         advice = (
-            _meant(shown, iri, known)
+            suggest_name(shown, iri, known)
             or "check the spelling, declare a signal with it, or load the graph that has it"
         )
         message = (
@@ -541,41 +397,10 @@ class Words:
         )
         return used or any(str(kind).endswith("Property") for kind in graph.objects(iri, RDF.type))
 
-    def _span_and_text(self, shape: Shape, iri: URIRef) -> tuple[Span, str]:
-        """The span at which a shape names a term, and its text there."""
-        place = self.shapes.locate(shape.line, local_name(str(iri)), _space(iri))
-        return self.span(*place), self.shapes.written(place) if place[
-            2
-        ] > 1 else self.vocabulary.shorten(str(iri))
-
 
 def _text_of(value: Node) -> str:
     """A category as a column has it."""
     return str(value) if isinstance(value, Literal) else local_name(str(value))
-
-
-def _classes(shape: Shape) -> list[URIRef]:
-    """The classes that a shape targets."""
-    return [
-        target.value
-        for target in shape.targets
-        if target.kind == "class" and isinstance(target.value, URIRef)
-    ]
-
-
-def _space(iri: URIRef) -> str:
-    return str(iri).removesuffix(local_name(str(iri)))
-
-
-def _meant(shown: str, iri: URIRef, names: list[str]) -> str:
-    """``did you mean `plant:Pump`?``, written as the term is; "" if nothing is near."""
-    name = local_name(str(iri))
-    near = closest_name(name, names)
-    if near is None:
-        return ""
-    right = shown.replace(name, near)
-    said = f"did you mean `{right}`?"
-    return Suggestion(said, shown, right) if certain_match(name, names) == near else said
 
 
 # The binder of a file's shapes.
@@ -787,11 +612,16 @@ class ShapesBinder:
             )
         if self.results is not None:
             self.results.files.append(self.shapes)
-        unknown = self.words.tell_unknown()
+        unknown = [
+            Refusal(part=one.part, span=one.span, reason=one.reason)
+            for one in self.words.tell_unknown()
+        ]
         self.words.tell_values()
-        for (shape, constraint), refusal in self.words.tell_lost().items():
+        for (shape, constraint), lost in self.words.tell_lost().items():
             self.unsound.append((shape, constraint))
-            self.placed[shape.node, constraint] = refusal
+            self.placed[shape.node, constraint] = Refusal(
+                part=lost.part, span=lost.span, reason=lost.reason
+            )
         self.reported |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:

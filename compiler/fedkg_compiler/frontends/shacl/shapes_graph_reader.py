@@ -1,7 +1,8 @@
 """Shapes as plain data: what a shapes graph says, before anything is known of the data; the checks
 of the parameters of constraint components (SHACL, section 4); and the reader from a file of shapes
 to `ShapesFile`: all of SHACL core, `sh:sparql`, custom components by name, SPARQL targets. Also the
-graphs of shapes and data behind the interface of rdflib, and what SHACL asks of the data.
+graphs of shapes and data behind the interface of rdflib, what SHACL asks of the data, and warnings
+about names that SHACL or the data does not know.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ from rdflib.term import Node
 from typing_extensions import override
 
 from fedkg._internal.forked_worker import Crashed, run_apart
+from fedkg._internal.name_matching import Suggestion, certain_match, nearest_name
 from fedkg.limits import limit
-from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.graph import oxigraph as ox
+from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
 from fedkg_compiler.graph.rdf_terms import local_name
 from fedkg_compiler.graph.sparql_syntax.tokens import asks_service
-from fedkg_compiler.graph.standard_vocabularies import FKG
+from fedkg_compiler.graph.standard_vocabularies import FKG, STANDARD_TERMS
 
 SPACE = "http://www.w3.org/ns/shacl#"
 
@@ -1466,3 +1470,233 @@ def _selected_nodes(answers: object) -> set[Node]:
     if not isinstance(answers, ox.QuerySolutions) or this not in answers.variables:
         raise ValueError(_NO_THIS)
     return {to_rdflib(node) for answer in answers if (node := answer[this]) is not None}
+
+
+# The names that shapes use: those that SHACL or the graph does not know.
+
+_CLOSED = {
+    "severity": ("Violation", "Warning", "Info"),
+    "nodeKind": (
+        "BlankNode",
+        "IRI",
+        "Literal",
+        "BlankNodeOrIRI",
+        "BlankNodeOrLiteral",
+        "IRIOrLiteral",
+    ),
+}
+"""Properties of SHACL with a closed list of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A component that fedkg does not check, and the reason."""
+
+    part: str
+    span: Span
+    reason: str
+
+
+class ShapeNames:
+    """The names in the shapes of one file, or of several read as one.
+
+    Args:
+        graph: the triples that can use the names.
+        problems: receives the warnings.
+        place: the span of a line, a column and a width in the text of the shapes.
+    """
+
+    def __init__(
+        self,
+        shapes: ShapesFile,
+        graph: Graph,
+        problems: Problems,
+        place: Callable[[int, int, int], Span],
+    ) -> None:
+        self.shapes, self.graph, self.problems, self._place = shapes, graph, problems, place
+        self._used: dict[URIRef, bool] = {}
+
+    def tell_unknown(self) -> list[Unchecked]:
+        """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
+        them.
+        """
+        refused = []
+        for shape in self.shapes.shapes.values():
+            predicates = sorted(
+                {
+                    str(one)
+                    for one in self.shapes.graph.predicates(shape.node)
+                    if str(one).startswith(SPACE)
+                }
+            )
+            for name in (name for one in predicates if (name := one[len(SPACE) :]) not in KNOWN):
+                part = part_name(shape, "" if shape.path is None else path_text(shape.path), name)
+                place = self._at(shape, name)
+                refused.append(Unchecked(part=part, span=place, reason="SHACL has no such word"))
+                message = f"{part} is not checked: SHACL has no `sh:{name}`"
+                self.problems.warning("FKG312", place, message, suggest_word(name, sorted(KNOWN)))
+        return refused
+
+    def tell_lost(self) -> dict[tuple[Shape, Constraint], Unchecked]:
+        """Warn of references to shapes that the file does not contain.
+
+        Returns the constraints with such references, which are not checked.
+        """
+        lost: dict[tuple[Shape, Constraint], Unchecked] = {}
+        for shape in self._live():
+            for constraint in shape.constraints:
+                for node in constraint.values if constraint.name in SHAPE_VALUED else ():
+                    if not isinstance(node, URIRef) or (node, None, None) in self.shapes.graph:
+                        continue
+                    part = part_name(
+                        shape, "" if shape.path is None else path_text(shape.path), constraint.name
+                    )
+                    place, shown = self._span_and_text(shape, node)
+                    reason = f"this file has no shape `{shown}`"
+                    lost[shape, constraint] = Unchecked(part=part, span=place, reason=reason)
+                    names = [
+                        str(one).removeprefix(namespace_of(node))
+                        for one in self.shapes.shapes
+                        if isinstance(one, URIRef) and one != node
+                    ]
+                    advice = suggest_name(shown, node, names) or "state it in this file"
+                    self.problems.warning(
+                        "FKG312", place, f"{part} is not checked: {reason}", advice
+                    )
+        return lost
+
+    def tell_values(self) -> None:
+        """Warn of severities and node kinds that SHACL does not define."""
+        for shape in self._live():
+            for word, known in _CLOSED.items():
+                value = self.shapes.graph.value(shape.node, URIRef(SPACE + word))
+                name = str(value).removeprefix(SPACE)
+                if isinstance(value, URIRef) and name != str(value) and name not in known:
+                    place = self._at(shape, name)
+                    message = (
+                        f"sh:{word} of {shape_name(shape)} means nothing: SHACL has no `sh:{name}`"
+                    )
+                    self.problems.warning("FKG312", place, message, suggest_word(name, known))
+
+    def tell_class(self, shape: Shape) -> bool:
+        """Warn if a shape without focus nodes targets a class that no source uses.
+
+        Returns whether it does.
+        """
+        lost = [node for node in target_classes(shape) if not self.is_used(node)]
+        for node in lost:
+            place, shown = self._span_and_text(shape, node)
+            message = (
+                f"{shape_name(shape)} has no focus node: the graph does not use "
+                f"its target `{shown}`"
+            )
+            advice = (
+                self.near_class(shape)
+                or "check the spelling against the graph, or load the graph that has it"
+            )
+            self.problems.warning("FKG313", place, message, advice)
+        return bool(lost)
+
+    def near_class(self, shape: Shape) -> str:
+        """``did you mean `plant:Pump`?`` for the first target of a shape that is spelt like a class
+        with members; "" for none.
+        """
+        for node in target_classes(shape):
+            space = namespace_of(node)
+            names = [
+                name for kind in self._with_members() if (name := kind.removeprefix(space)) != kind
+            ]
+            if near := suggest_name(self._span_and_text(shape, node)[1], node, names):
+                return near
+        return ""
+
+    def is_used(self, iri: URIRef) -> bool:
+        """Whether a column of the table has this IRI, or a triple uses or declares it.
+
+        The triples of shapes do not count.
+        """
+        if iri not in self._used:
+            self._used[iri] = self._find_use(iri)
+        return self._used[iri]
+
+    def _find_use(self, iri: URIRef) -> bool:
+        graph, space = self.graph, namespace_of(iri)
+        if space == SPACE or local_name(str(iri)) in STANDARD_TERMS.get(space, ()):
+            return True
+        if (None, iri, None) in graph or any(
+            kind not in (RDFS.Resource, OWL.Thing) for _, kind in graph.predicate_objects(iri)
+        ):
+            return True
+        return any(
+            not str(predicate).startswith(SPACE) and predicate != RDF.first
+            for predicate in graph.predicates(None, iri)
+        )
+
+    def span(self, line: int, column: int = 1, width: int = 1) -> Span:
+        """A place of the file."""
+        return self._place(line, column, width)
+
+    def _at(self, shape: Shape, word: str) -> Span:
+        """The span of a SHACL word in a shape."""
+        return self.span(*self.shapes.locate(shape.line, word, SPACE))
+
+    def _live(self) -> list[Shape]:
+        """The shapes that are checked: those with targets, and what they refer to."""
+        waiting = [shape for shape in self.shapes.targeted() if not shape.deactivated]
+        found: dict[Node, Shape] = {}
+        while waiting:
+            shape = waiting.pop(0)
+            if shape.node in found or shape.deactivated:
+                continue
+            found[shape.node] = shape
+            nodes = (
+                node for one in shape.constraints if one.name in SHAPE_VALUED for node in one.values
+            )
+            waiting += [
+                inner for node in nodes if (inner := self.shapes.shapes.get(node)) is not None
+            ]
+        return list(found.values())
+
+    def _span_and_text(self, shape: Shape, iri: URIRef) -> tuple[Span, str]:
+        """The span at which a shape names a term, and its text there."""
+        place = self.shapes.locate(shape.line, local_name(str(iri)), namespace_of(iri))
+        return self.span(*place), self.shapes.written(place) if place[2] > 1 else self._shorten(iri)
+
+    def _shorten(self, iri: URIRef) -> str:
+        return f"<{iri}>"
+
+    def _with_members(self) -> list[str]:
+        """The classes with members that messages may name."""
+        kinds = set(self.graph.objects(None, RDF.type))
+        return sorted(str(kind) for kind in kinds if isinstance(kind, URIRef))
+
+
+def suggest_word(name: str, known: Iterable[str]) -> str:
+    """A help text with the most similar name in SHACL's namespace; "" if there is none."""
+    near = nearest_name(name, known)
+    return f"did you mean `sh:{near}`?" if near else ""
+
+
+def target_classes(shape: Shape) -> list[URIRef]:
+    """The classes that a shape targets."""
+    return [
+        target.value
+        for target in shape.targets
+        if target.kind == "class" and isinstance(target.value, URIRef)
+    ]
+
+
+def namespace_of(iri: URIRef) -> str:
+    """The namespace of a name."""
+    return str(iri).removesuffix(local_name(str(iri)))
+
+
+def suggest_name(shown: str, iri: URIRef, names: list[str]) -> str:
+    """``did you mean `plant:Pump`?``, written as the term is; "" if nothing is near."""
+    name = local_name(str(iri))
+    near = closest_name(name, names)
+    if near is None:
+        return ""
+    right = shown.replace(name, near)
+    said = f"did you mean `{right}`?"
+    return Suggestion(said, shown, right) if certain_match(name, names) == near else said

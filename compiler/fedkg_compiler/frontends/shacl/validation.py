@@ -18,6 +18,7 @@ from rdflib.term import Node
 from fedkg._internal.forked_worker import Crashed, run_apart
 from fedkg.errors import UsageError
 from fedkg.limits import pause_garbage_collection
+from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
@@ -29,6 +30,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SH,
     SPACE,
     Data,
+    ShapeNames,
     ShapesFile,
     Terms,
     add_triples,
@@ -111,6 +113,8 @@ class _Found:
     results: list[Result]
     inferred: int
     focus_nodes: int
+    unused: set[Node]
+    """The shapes with targets but without focus nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +254,14 @@ def _validate(inputs: _Inputs) -> Validation:
     if isinstance(found, _Rejected):
         problems.append(_not_evaluated(found, shapes, texts))
         return Validation(report=None, diagnostics=tuple(problems))
+    names = ShapeNames(shapes, graph, Problems(), texts.located)
+    names.tell_unknown()
+    names.tell_values()
+    names.tell_lost()
+    for shape in shapes.targeted():
+        if shape.node in found.unused:
+            names.tell_class(shape)
+    problems += names.problems.all()
     made = Report(
         results=sorted_results(found.results),
         shapes=shapes,
@@ -309,6 +321,7 @@ def _evaluate(
     data = Data(graph, foreign=foreign, queried=lambda text: store.query(hide_graphs(text)))
     results: list[Result] = []
     checked: set[Node] = set()
+    unused: set[Node] = set()
     try:
         validator = Validator(shapes, data, store, prefixes)
         inferred = RuleRun(rules, store, graph, validator).run()
@@ -316,6 +329,8 @@ def _evaluate(
             if not shape.deactivated:
                 nodes = data.focus_nodes(shape)
                 checked.update(nodes)
+                if not nodes:
+                    unused.add(shape.node)
                 results += validator.results(shape.node, nodes)
     except RuleProblem as error:
         return _of_rule(error)
@@ -324,7 +339,7 @@ def _evaluate(
     except ValueError as error:
         sentence = f"the target cannot be evaluated: {error}"
         return _Rejected(sentence, shape.node, "target", shape.target_queries)
-    return _Found(results, inferred, len(checked))
+    return _Found(results, inferred, len(checked), unused)
 
 
 def _malformed(shapes: ShapesFile, texts: JoinedTexts) -> list[Diagnostic]:

@@ -59,6 +59,11 @@ class Result:
     messages: tuple[Literal, ...]
     details: tuple[Result, ...] = ()
 
+    @property
+    def level(self) -> str:
+        """The name of the severity: ``violation``, ``warning``, ``info`` or another."""
+        return local_name(str(self.severity)).lower()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -76,7 +81,9 @@ class Report:
         shapes: the shapes graph, which describes blank source shapes.
         inferred: the number of triples that rules (`sh:rule`) added before the validation.
         focus_nodes: the number of focus nodes, each counted once.
-        unchecked: the number of constraints that fedkg cannot check on a table.
+        unchecked: the number of constraints that were not checked: fedkg cannot check them on a
+            table, or no row of the table is about their focus nodes.
+        notes: what else a table lacks or has too much of, such as rows about no focus node.
     """
 
     results: tuple[Result, ...]
@@ -85,6 +92,7 @@ class Report:
     inferred: int = 0
     focus_nodes: int = 0
     unchecked: int = 0
+    notes: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -159,6 +167,7 @@ class Report:
             "conforms": self.conforms,
             "unchecked_constraints": self.unchecked,
             "inferred_triples": self.inferred,
+            "notes": list(self.notes),
             "results": [self._result_json(result) for result in self.results],
         }
 
@@ -168,7 +177,7 @@ class Report:
             "focus_node": term_json(result.focus),
             "path": None if result.path is None else path_sparql(result.path),
             "value": None if result.value is None else term_json(result.value),
-            "severity": local_name(str(result.severity)).lower(),
+            "severity": result.level,
             "component": str(result.component),
             "shape": term_json(result.shape),
             "file": None if place is None else place.file,
@@ -207,7 +216,7 @@ class Report:
         shape = known.name if known is not None else ""
         source = ", ".join(part for part in (shape, where) if part)
         head = (
-            f"{local_name(str(result.severity)).lower()}: {self.shown(result.focus)}{path}{value}:"
+            f"{result.level}: {self.shown(result.focus)}{path}{value}:"
             f" {name}{f' ({source})' if source else ''}"
         )
         return [head, *(f"  {message}" for message in result.messages)]
