@@ -318,7 +318,7 @@ def _predict_site(
             received=error.received,
             help=error.help,
         ) from error
-    rules, inputs = experiment.apply_to(config, samples, name, known)
+    rules, inputs, notes = experiment.apply_to(config, samples, name, known)
     index = np.arange(samples.source.samples)
     answers = rules.answers(trial.problem.model, params, inputs, index, exact=True)
     plain = _plain_answers(trial.problem.model, params, inputs, index)
@@ -327,7 +327,9 @@ def _predict_site(
     if window is not None and window.horizon:
         lines = _forecast_lines(samples, answers, corrected, table, name, trial)
         counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
-        return SitePredictions(site=name, model=owner, rows=table.rows, lines=lines, counts=counts)
+        return SitePredictions(
+            site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
+        )
     if samples.source.task == "classes":
         corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
     values = _values(samples, answers)
@@ -340,14 +342,12 @@ def _predict_site(
         for one in evaluated.rules
     }  # fmt: skip
     left = table.rows - len(lines)
-    notes = (f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",)
+    if left:
+        notes += (
+            f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",
+        )
     return SitePredictions(
-        site=name,
-        model=owner,
-        rows=table.rows,
-        lines=lines,
-        counts=counts,
-        notes=notes if left else (),
+        site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
     )
 
 

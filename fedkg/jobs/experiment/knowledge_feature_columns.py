@@ -141,6 +141,20 @@ class ColumnForm:
         end = self.width
         return np.asarray((columns[:, 0:end:3] > columns[:, 1:end:3]).any(axis=1))
 
+    def predicts_outside(self, columns: F64) -> NDArray[np.bool_]:
+        """Whether the range of each sample excludes its prediction, [N]; False for an empty
+        range.
+        """
+        sound = ~self.contradicts_itself(columns)
+        if self.outputs is None:
+            place = columns[:, len(self.classes)].astype(np.int64) - 1
+            allowed = columns[np.arange(len(place)), np.maximum(place, 0)] > 0.5
+            return np.asarray(sound & (place >= 0) & ~allowed)
+        low, high, number = (columns[:, part : self.width : 3] for part in range(3))
+        away = ROUNDING * np.maximum(1.0, np.abs(number))
+        outside = (np.abs(number) < UNKNOWN) & ((number < low - away) | (number > high + away))
+        return np.asarray(sound & outside.any(axis=1))
+
     def excludes(self, columns: F64, y: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether the range of each sample excludes its label, [N]; False for an empty range.
 
@@ -455,6 +469,26 @@ def note_excluded_labels(
         "these samples are left out" if policy == "drop" else "their ranges now contain the label"
     )
     return (f"ranges exclude training labels ({where}): {done}",)
+
+
+def note_contradictions(form: ColumnForm, columns: Mapping[str, F64]) -> tuple[str, ...]:
+    """Notes about knowledge that contradicts itself, which models ignore, by the columns of each
+    site.
+    """
+    notes = []
+    for contradicted, text in (
+        (form.contradicts_itself, "ranges contradict each other ({}): they do not restrict these"),
+        (form.predicts_outside, "predictions are outside their ranges ({}): fedkg ignores these"),
+    ):
+        counts = {site: int(contradicted(own).sum()) for site, own in columns.items()}
+        where = ", ".join(
+            f"{count:,} of {len(columns[site]):,} samples at {site}"
+            for site, count in counts.items()
+            if count
+        )
+        if where:
+            notes.append(text.format(where))
+    return tuple(notes)
 
 
 def read_columns(x: Tensor, shape: Sequence[int], form: ColumnForm) -> Tensor:

@@ -163,10 +163,12 @@ def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
     rows = [(h, f) for h in (5.0, 40.0, 75.0, 95.0) for f in (1.0, 4.0, 6.0, 9.0)]
     lines = "".join(f"{h},{f}\n" for h, f in rows)
     (tmp_path / "new.csv").write_text(f"heat,flow\n{lines}")
+    (tmp_path / "torn.csv").write_text("heat [degC],grade\n> 70,B\n> 90,A\n")
     stated = {
         "north": {},
         "west": {},
         "new": {"knowledge": "own.fkg"},
+        "torn": {"knowledge": {"table": "torn.csv"}},
         "without": {},
         "training": {"knowledge": {"train": "logistic_regression"}},
         "wrong": {"knowledge": {"table": 3}},
@@ -195,6 +197,8 @@ def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
             assert answer == CLASSES[int(mixed(s, *of_rules(heat, flow), trust).argmax())]
     assert answers["north"] != answers["new"], "the trust matters"
     assert predicted("west").code == 0, "the run's rows train its predictor"
+    (note,) = predicted("torn").json["sites"]["torn"]["notes"]
+    assert "contradict each other (4 of 16 samples at torn)" in note
     for site, said in (
         ("without", "`settings: {knowledge: own.fkg}`"),
         ("training", "a new site has no training rows for `train`"),
@@ -412,6 +416,22 @@ def test_dropped_and_repaired_labels(tmp_path: Path) -> None:
         assert any(f"{sum(excluded)} at south" in n and word in n for n in trial.notes)
 
 
+def test_contradictions_that_a_policy_tolerates_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "own.fkg").write_text(
+        OWN.replace("otherwise", "when heat > 90 degC allow A otherwise", 1).replace(
+            "otherwise predict B", "otherwise predict A"
+        )
+    )
+    fields = document(tmp_path, south={"knowledge": str(tmp_path / "own.fkg")})
+    _, trial = prepare(fields | {"model": {"hidden": [4], "inject": {"policy": "repair"}}})
+    hot = raw(trial, 1)
+    torn = hot[:, 0] > 90
+    outside = (hot[:, 0] > 70) & (hot[:, 1] <= 5) & ~torn
+    for found, reason in ((torn, "contradict each other"), (outside, "are outside their ranges")):
+        where = f"{reason} ({found.sum()} of {len(hot)} samples at south)"
+        assert any(where in note for note in trial.notes), trial.notes
+
+
 def test_figures_of_knowledge_and_the_masked_control(tmp_path: Path) -> None:
     (tmp_path / "own.fkg").write_text(OWN)
     fields = document(tmp_path, north={"knowledge": str(tmp_path / "own.fkg"), "trust": 0.2})
@@ -473,6 +493,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "contradiction": (
         {"rules": OWN.replace("otherwise", "when heat > 60 degC allow A otherwise", 1)},
         "12 of 38 training samples have no allowed answer",
+    ),
+    "prediction": (
+        {"rules": OWN.replace("otherwise predict B", "otherwise predict A")},
+        "3 of 38 training samples have such a prediction",
     ),
     "output": ({"rules": OWN.replace("of grade", "of mark").replace("label  grade", "label mark")},
                "another output"),
