@@ -415,7 +415,7 @@ class Experiment:
         self, config: TrialConfig, samples: Samples, site: str, known: SiteKnowledge | None = None
     ) -> tuple[SampleRules, ModelInputs, tuple[str, ...]]:
         """The rules over other samples of a site, the model inputs of these samples, and notes
-        about contradictions in the knowledge.
+        about the knowledge.
 
         Args:
             config: of the trial.
@@ -450,7 +450,7 @@ class Experiment:
             # a new site has no trust of its own: 0 stands for the trust of the job
             trusts = np.full((len(columns), 1), 0 if place is None else place + 1)
             other._known[other._known_key(config, form)] = np.concatenate([columns, trusts], axis=1)
-            notes = other._note_contradictions(config)
+            notes = other._note_site_knowledge(config)
         return other._rules(config), other._inputs(config), notes
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
@@ -476,7 +476,7 @@ class Experiment:
             *note_excluded_labels(
                 clients.names, self.count_excluded_labels(config, excluded), self._policy(config)
             ),
-            *self._note_contradictions(config),
+            *self._note_site_knowledge(config),
         )
         problem = Problem(
             model=model,
@@ -816,23 +816,23 @@ class Experiment:
                 )
         return np.concatenate([columns, place], axis=1)
 
-    def _note_contradictions(self, config: TrialConfig) -> tuple[str, ...]:
-        """Notes about contradictions in the knowledge of sites; none for a protected job, because
-        their counts are not noised.
+    def _note_site_knowledge(self, config: TrialConfig) -> tuple[str, ...]:
+        """Notes about knowledge of sites that contradicts itself or is about no sample; none for a
+        protected job, because counts are not noised.
         """
         form, columns = self._column_form(config), self._known_columns(config)
         if config.job.model.inject is None or config.job.privacy is not None:
             return ()
         if form is None or columns is None or not self.site_knowledge:
             return ()
-        site_split = self.site_splits[config.split_key]
-        return note_contradictions(
-            form,
-            {
-                name: columns[site_split.samples_at(site)]
-                for site, name in enumerate(site_split.split.sites)
-            },
-        )
+        site_split, unused = self.site_splits[config.split_key], list[str]()
+        source, told = with_pixel_names(self._read_samples(config).samples.source), {}
+        for site, name in enumerate(site_split.split.sites):
+            index = site_split.samples_at(site)
+            told[name] = columns[index]
+            if len(index) and name in self.site_knowledge:
+                unused += self.site_knowledge[name].note_unused_lookups(source.take(index))
+        return *note_contradictions(form, told), *unused
 
     def site_predictor(self, config: TrialConfig, name: str) -> TrainedPredictor | None:
         """The predictor that a site trained on its samples; None if it trains none."""

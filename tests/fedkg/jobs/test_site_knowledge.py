@@ -416,14 +416,20 @@ def test_dropped_and_repaired_labels(tmp_path: Path) -> None:
         assert any(f"{sum(excluded)} at south" in n and word in n for n in trial.notes)
 
 
-def test_contradictions_that_a_policy_tolerates_are_noted(tmp_path: Path) -> None:
+def test_ignored_knowledge_is_noted(tmp_path: Path) -> None:
     (tmp_path / "own.fkg").write_text(
         OWN.replace("otherwise", "when heat > 90 degC allow A otherwise", 1).replace(
             "otherwise predict B", "otherwise predict A"
         )
     )
-    fields = document(tmp_path, south={"knowledge": str(tmp_path / "own.fkg")})
+    (tmp_path / "other.csv").write_text("heat,allow\n300,A\n")
+    fields = document(
+        tmp_path,
+        south={"knowledge": str(tmp_path / "own.fkg")},
+        west={"knowledge": {"lookup": str(tmp_path / "other.csv")}},
+    )
     _, trial = prepare(fields | {"model": {"hidden": [4], "inject": {"policy": "repair"}}})
+    assert "sites.west.knowledge: the lookup table lists none of 38 samples" in trial.notes
     hot = raw(trial, 1)
     torn = hot[:, 0] > 90
     outside = (hot[:, 0] > 70) & (hot[:, 1] <= 5) & ~torn
@@ -502,6 +508,7 @@ WRONG: dict[str, tuple[Any, str]] = {
                "another output"),
     "column": ({"rules": OWN.replace("flow", "fluss")}, "not a feature"),
     "missing": ({"lookup": None}, "cannot read"),
+    "empty": ({"lookup": "heat,allow\n"}, "empty.csv has no rows"),
     "width": ({"features": '["heat", "flow"]'}, "cannot be evaluated for 2 features"),
     "deep": ({"features": "[" * 100_000}, "has no list `features` in its metadata"),
     "unknown": ({"features": '["heet"]'}, "features that the data does not have"),
@@ -517,7 +524,9 @@ def test_invalid_knowledge_is_reported_with_the_name_of_the_site(tmp_path: Path,
         (tmp_path / "own.fkg").write_text(given["rules"])
         knowledge["rules"] = [str(tmp_path / "own.fkg")]
     elif "lookup" in given:
-        knowledge["lookup"] = str(tmp_path / "absent.csv")
+        if given["lookup"] is not None:
+            (tmp_path / f"{case}.csv").write_text(given["lookup"])
+        knowledge["lookup"] = str(tmp_path / f"{case}.csv")
     elif "features" in given:
         import onnx
 
