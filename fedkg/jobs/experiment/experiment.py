@@ -871,8 +871,16 @@ class Experiment:
         form = self._column_form(config)
         if config.job.model.inject is None or form is None or "range" not in form.kinds:
             return clients, ()
+        site_split, source = self.site_splits[config.split_key], self.samples.source
         found = reconcile_labels(
-            clients, form, inputs.shape, self._policy(config), with_labels=self.samples.complete
+            clients,
+            form,
+            inputs.shape,
+            self._policy(config),
+            rows=[source.rows[site_split.samples_at(site)] for site in range(len(clients.names))]
+            if self.samples.complete
+            else None,
+            unit=target_of(self.samples, self.pack, self.output).unit,
         )
         return found.clients, found.excluded
 

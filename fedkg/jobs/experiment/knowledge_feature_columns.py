@@ -174,6 +174,13 @@ class ColumnForm:
         outside = (steps < low - away) | (steps > high + away)  # False if y is unknown
         return np.asarray(sound & outside.any(axis=(1, 2)))
 
+    def describe_label(self, label: NDArray[Any], unit: str) -> str:
+        """The class, or the numbers in source units, of one label in the scale of the outputs."""
+        if self.outputs is None:
+            return self.classes[int(label)]
+        steps = label.reshape(-1, len(self.outputs.names)) * self.outputs.std + self.outputs.mean
+        return f"{', '.join(f'{number:.6g}' for number in steps.ravel())} {unit}".rstrip()
+
     def admit(self, columns: F64, y: NDArray[Any], where: NDArray[np.bool_]) -> F64:
         """The columns with the labels of some samples added to their ranges."""
         widened = columns.copy()
@@ -394,7 +401,8 @@ def reconcile_labels(
     shape: Sequence[int],
     policy: str,
     *,
-    with_labels: bool = True,
+    rows: Sequence[NDArray[np.int64]] | None = None,
+    unit: str = "",
 ) -> Reconciled:
     """Apply the policy for training labels that injected ranges exclude (Fan et al. 2022,
     assumption 5.1).
@@ -404,7 +412,9 @@ def reconcile_labels(
         form: the form of the knowledge columns, which are the last ones of each sample.
         shape: shape of a sample before it is flattened.
         policy: ``error``, ``drop`` or ``repair``, see `Inject.policy`.
-        with_labels: whether the message may contain a label.
+        rows: of each site, the source rows of its samples, counted from 0; -1 for none. None: the
+            message must not contain a sample or label.
+        unit: of the labels.
 
     Raises:
         JobError: labels are excluded and the policy is ``error``, or ``drop`` leaves no sample of
@@ -428,14 +438,14 @@ def reconcile_labels(
             for codes in keys.values():
                 codes[place] = codes[place][kept]
             continue
-        first = int(wrong.argmax())
-        label = y[first]
-        shown = form.classes[int(label)] if form.classes else f"{label.tolist()} (standardised)"
+        first, shown = int(wrong.argmax()), ""
+        if rows is not None:
+            row = int(rows[place][first])
+            shown = f"training sample {first + 1}{f' (row {row + 1})' if row >= 0 else ''} "
+            shown += f"with label {form.describe_label(y[first].numpy(), unit)} is the first"
         raise JobError(
             f"site {name}: its ranges exclude {excluded[-1]:,} of {len(x):,} training labels",
-            received=f"training sample {first + 1} with label {shown} is the first"
-            if with_labels
-            else "",
+            received=shown,
             help="correct the knowledge or the labels; or set `model.inject.policy` to `repair`, "
             "which adds the label to the range of the sample"
             + (

@@ -592,10 +592,10 @@ def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
     lines = [f"{p},{q},{s}" for p, q, s in zip(a, y, site, strict=True)]
     (tmp_path / "table.csv").write_text("a,y,site\n" + "\n".join(lines) + "\n")
     (tmp_path / "rules.fkg").write_text(
-        "signal a span 0 .. 10\noutput y span -5 .. 50\nrule low require if a < 1 then y <= 10\n"
+        "signal a span 0 .. 10\noutput y in mm span -5 .. 50\n"
+        "rule low require if a < 1 then y <= 10 mm\n"
     )
     wide = {v: f"{v},{3 * v - 2} .. {3 * v + 2}" for v in a[:40]}
-    (tmp_path / "known.csv").write_text("a,allow\n" + "\n".join(wide.values()) + "\n")
     fields = {
         "rules": [str(tmp_path / "rules.fkg")],
         "sites": {
@@ -614,6 +614,10 @@ def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
         "training": {"rounds": 1, "executor": "sequential"},
         "evaluation": {"local_baseline": False},
     }
+    (tmp_path / "known.csv").write_text(f"a,allow\n{a[5]},40 .. 50\n")
+    with pytest.raises(JobError, match=rf"\(row 6\) with label {y[5]:g} mm is the first"):
+        prepare(fields)
+    (tmp_path / "known.csv").write_text("a,allow\n" + "\n".join(wide.values()) + "\n")
     _, trial = prepare(fields)
     params = {name: value[None] for name, value in trial.problem.model.init(7).items()}
     outputs, inputs = trial.samples.scaled.outputs, trial.samples.scaled.inputs
