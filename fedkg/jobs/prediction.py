@@ -318,16 +318,18 @@ def _predict_site(
             received=error.received,
             help=error.help,
         ) from error
-    rules, inputs = experiment.apply_to(config, samples, name, known)
+    rules, inputs, notes = experiment.apply_to(config, samples, name, known)
     index = np.arange(samples.source.samples)
-    answers = rules.answers(trial.problem.model, params, inputs, index)
+    answers = rules.answers(trial.problem.model, params, inputs, index, exact=True)
     plain = _plain_answers(trial.problem.model, params, inputs, index)
     corrected = ((answers != plain) & ~(answers.isnan() & plain.isnan())).any(1).numpy()
     window = config.job.data.window
     if window is not None and window.horizon:
         lines = _forecast_lines(samples, answers, corrected, table, name, trial)
         counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
-        return SitePredictions(site=name, model=owner, rows=table.rows, lines=lines, counts=counts)
+        return SitePredictions(
+            site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
+        )
     if samples.source.task == "classes":
         corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
     values = _values(samples, answers)
@@ -340,14 +342,12 @@ def _predict_site(
         for one in evaluated.rules
     }  # fmt: skip
     left = table.rows - len(lines)
-    notes = (f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",)
+    if left:
+        notes += (
+            f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",
+        )
     return SitePredictions(
-        site=name,
-        model=owner,
-        rows=table.rows,
-        lines=lines,
-        counts=counts,
-        notes=notes if left else (),
+        site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
     )
 
 
@@ -488,9 +488,10 @@ def _plain_answers(
     """The outputs [N, H] of the model without the correction by hard rules."""
     codes = len(model.keys) if isinstance(model, Projected) else 0
     inner = model.model if isinstance(model, Projected | HardForecasts) else model
+    params = {name: value.double() for name, value in params.items()}
     parts = []
     for at in range(0, len(index), PREDICTION_BATCH):
-        x = inputs.rows_at(index[at : at + PREDICTION_BATCH])
+        x = inputs.exact_rows(index[at : at + PREDICTION_BATCH])
         parts.append(predict(inner, params, x[..., : x.shape[-1] - codes] if codes else x))
     return torch.cat(parts)
 
@@ -499,11 +500,11 @@ def _values(samples: Samples, answers: Tensor) -> list[str] | NDArray[np.float64
     """The predictions of N samples in source units: probabilities, numbers, or classes."""
     match samples.source.task:
         case "detection":
-            return torch.sigmoid(answers.double()).squeeze(-1).numpy()
+            return torch.sigmoid(answers).squeeze(-1).numpy()
         case "classes":
             return [samples.source.classes[place] for place in answers.argmax(1).tolist()]
         case _:
-            return samples.scaled.quantities(answers.double().numpy()).squeeze(-1)
+            return samples.scaled.quantities(answers.numpy()).squeeze(-1)
 
 
 def _row_lines(
@@ -559,7 +560,7 @@ def _forecast_lines(
 ) -> tuple[dict[str, Any], ...]:
     """A line for each step of each forecast."""
     data = samples.source
-    values = samples.scaled.quantities(answers.double().numpy())
+    values = samples.scaled.quantities(answers.numpy())
     steps = values.reshape(len(values), -1, len(data.targets))
     contract = trial.pack.manifest.contract
     assert data.time is not None, "windows have times"

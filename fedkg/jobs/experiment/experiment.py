@@ -49,6 +49,7 @@ from fedkg.jobs.comparison_metric import MEASURES, Measure, event_of
 from fedkg.jobs.experiment.knowledge_feature_columns import (
     ColumnForm,
     knowledge_columns,
+    note_contradictions,
     note_excluded_labels,
     reconcile_labels,
     site_columns,
@@ -412,8 +413,9 @@ class Experiment:
 
     def apply_to(
         self, config: TrialConfig, samples: Samples, site: str, known: SiteKnowledge | None = None
-    ) -> tuple[SampleRules, ModelInputs]:
-        """The rules over other samples of a site, and the model inputs of these samples.
+    ) -> tuple[SampleRules, ModelInputs, tuple[str, ...]]:
+        """The rules over other samples of a site, the model inputs of these samples, and notes
+        about the knowledge.
 
         Args:
             config: of the trial.
@@ -437,7 +439,7 @@ class Experiment:
             site_splits={config.split_key: split},
             site_knowledge={} if known is None else {site: known},
         )
-        form = other._column_form(config)
+        form, notes = other._column_form(config), tuple[str, ...]()
         if known is not None and form is not None:
             sites = self.site_splits[config.split_key].split.sites
             place = sites.index(site) if site in sites else None
@@ -448,7 +450,8 @@ class Experiment:
             # a new site has no trust of its own: 0 stands for the trust of the job
             trusts = np.full((len(columns), 1), 0 if place is None else place + 1)
             other._known[other._known_key(config, form)] = np.concatenate([columns, trusts], axis=1)
-        return other._rules(config), other._inputs(config)
+            notes = other._note_site_knowledge(config)
+        return other._rules(config), other._inputs(config), notes
 
     def hard_rules(self, config: TrialConfig) -> tuple[str, ...]:
         """The hard rules that every evaluated answer of a trial satisfies, however it learned."""
@@ -473,6 +476,7 @@ class Experiment:
             *note_excluded_labels(
                 clients.names, self.count_excluded_labels(config, excluded), self._policy(config)
             ),
+            *self._note_site_knowledge(config),
         )
         problem = Problem(
             model=model,
@@ -790,8 +794,10 @@ class Experiment:
                 continue
             own = site_columns(known, self._predictor(config, site, known), source.take(rows), form)
             columns[rows] = form.merge(own, columns[rows])
+            if self._policy(config) != "error":
+                continue
             empty = form.contradicts_itself(columns[training])
-            if empty.any() and self._policy(config) == "error":
+            if empty.any():
                 raise JobError(
                     f"{known.place}: the ranges contradict each other",
                     received=f"{int(empty.sum()):,} of {len(training):,} training samples have no "
@@ -799,7 +805,34 @@ class Experiment:
                     help="correct the ranges; or set `model.inject.policy` to `drop` or "
                     "`repair`: then fedkg does not restrict these samples",
                 )
+            outside = form.predicts_outside(columns[training])
+            if outside.any() and known.train is None:  # a trained predictor can be wrong
+                raise JobError(
+                    f"{known.place}: predictions are outside their ranges",
+                    received=f"{int(outside.sum()):,} of {len(training):,} training samples have "
+                    "such a prediction",
+                    help="correct the predictions or the ranges; or set `model.inject.policy` to "
+                    "`drop` or `repair`: then fedkg ignores these predictions",
+                )
         return np.concatenate([columns, place], axis=1)
+
+    def _note_site_knowledge(self, config: TrialConfig) -> tuple[str, ...]:
+        """Notes about knowledge of sites that contradicts itself or is about no sample; none for a
+        protected job, because counts are not noised.
+        """
+        form, columns = self._column_form(config), self._known_columns(config)
+        if config.job.model.inject is None or config.job.privacy is not None:
+            return ()
+        if form is None or columns is None or not self.site_knowledge:
+            return ()
+        site_split, unused = self.site_splits[config.split_key], list[str]()
+        source, told = with_pixel_names(self._read_samples(config).samples.source), {}
+        for site, name in enumerate(site_split.split.sites):
+            index = site_split.samples_at(site)
+            told[name] = columns[index]
+            if len(index) and name in self.site_knowledge:
+                unused += self.site_knowledge[name].note_unused_lookups(source.take(index))
+        return *note_contradictions(form, told), *unused
 
     def site_predictor(self, config: TrialConfig, name: str) -> TrainedPredictor | None:
         """The predictor that a site trained on its samples; None if it trains none."""
@@ -838,8 +871,16 @@ class Experiment:
         form = self._column_form(config)
         if config.job.model.inject is None or form is None or "range" not in form.kinds:
             return clients, ()
+        site_split, source = self.site_splits[config.split_key], self.samples.source
         found = reconcile_labels(
-            clients, form, inputs.shape, self._policy(config), with_labels=self.samples.complete
+            clients,
+            form,
+            inputs.shape,
+            self._policy(config),
+            rows=[source.rows[site_split.samples_at(site)] for site in range(len(clients.names))]
+            if self.samples.complete
+            else None,
+            unit=target_of(self.samples, self.pack, self.output).unit,
         )
         return found.clients, found.excluded
 

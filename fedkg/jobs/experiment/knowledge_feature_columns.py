@@ -141,6 +141,20 @@ class ColumnForm:
         end = self.width
         return np.asarray((columns[:, 0:end:3] > columns[:, 1:end:3]).any(axis=1))
 
+    def predicts_outside(self, columns: F64) -> NDArray[np.bool_]:
+        """Whether the range of each sample excludes its prediction, [N]; False for an empty
+        range.
+        """
+        sound = ~self.contradicts_itself(columns)
+        if self.outputs is None:
+            place = columns[:, len(self.classes)].astype(np.int64) - 1
+            allowed = columns[np.arange(len(place)), np.maximum(place, 0)] > 0.5
+            return np.asarray(sound & (place >= 0) & ~allowed)
+        low, high, number = (columns[:, part : self.width : 3] for part in range(3))
+        away = ROUNDING * np.maximum(1.0, np.abs(number))
+        outside = (np.abs(number) < UNKNOWN) & ((number < low - away) | (number > high + away))
+        return np.asarray(sound & outside.any(axis=1))
+
     def excludes(self, columns: F64, y: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether the range of each sample excludes its label, [N]; False for an empty range.
 
@@ -159,6 +173,13 @@ class ColumnForm:
         away = ROUNDING * np.maximum(1.0, np.abs(steps))
         outside = (steps < low - away) | (steps > high + away)  # False if y is unknown
         return np.asarray(sound & outside.any(axis=(1, 2)))
+
+    def describe_label(self, label: NDArray[Any], unit: str) -> str:
+        """The class, or the numbers in source units, of one label in the scale of the outputs."""
+        if self.outputs is None:
+            return self.classes[int(label)]
+        steps = label.reshape(-1, len(self.outputs.names)) * self.outputs.std + self.outputs.mean
+        return f"{', '.join(f'{number:.6g}' for number in steps.ravel())} {unit}".rstrip()
 
     def admit(self, columns: F64, y: NDArray[Any], where: NDArray[np.bool_]) -> F64:
         """The columns with the labels of some samples added to their ranges."""
@@ -380,7 +401,8 @@ def reconcile_labels(
     shape: Sequence[int],
     policy: str,
     *,
-    with_labels: bool = True,
+    rows: Sequence[NDArray[np.int64]] | None = None,
+    unit: str = "",
 ) -> Reconciled:
     """Apply the policy for training labels that injected ranges exclude (Fan et al. 2022,
     assumption 5.1).
@@ -390,7 +412,9 @@ def reconcile_labels(
         form: the form of the knowledge columns, which are the last ones of each sample.
         shape: shape of a sample before it is flattened.
         policy: ``error``, ``drop`` or ``repair``, see `Inject.policy`.
-        with_labels: whether the message may contain a label.
+        rows: of each site, the source rows of its samples, counted from 0; -1 for none. None: the
+            message must not contain a sample or label.
+        unit: of the labels.
 
     Raises:
         JobError: labels are excluded and the policy is ``error``, or ``drop`` leaves no sample of
@@ -414,14 +438,14 @@ def reconcile_labels(
             for codes in keys.values():
                 codes[place] = codes[place][kept]
             continue
-        first = int(wrong.argmax())
-        label = y[first]
-        shown = form.classes[int(label)] if form.classes else f"{label.tolist()} (standardised)"
+        first, shown = int(wrong.argmax()), ""
+        if rows is not None:
+            row = int(rows[place][first])
+            shown = f"training sample {first + 1}{f' (row {row + 1})' if row >= 0 else ''} "
+            shown += f"with label {form.describe_label(y[first].numpy(), unit)} is the first"
         raise JobError(
             f"site {name}: its ranges exclude {excluded[-1]:,} of {len(x):,} training labels",
-            received=f"training sample {first + 1} with label {shown} is the first"
-            if with_labels
-            else "",
+            received=shown,
             help="correct the knowledge or the labels; or set `model.inject.policy` to `repair`, "
             "which adds the label to the range of the sample"
             + (
@@ -455,6 +479,26 @@ def note_excluded_labels(
         "these samples are left out" if policy == "drop" else "their ranges now contain the label"
     )
     return (f"ranges exclude training labels ({where}): {done}",)
+
+
+def note_contradictions(form: ColumnForm, columns: Mapping[str, F64]) -> tuple[str, ...]:
+    """Notes about knowledge that contradicts itself, which models ignore, by the columns of each
+    site.
+    """
+    notes = []
+    for contradicted, text in (
+        (form.contradicts_itself, "ranges contradict each other ({}): they do not restrict these"),
+        (form.predicts_outside, "predictions are outside their ranges ({}): fedkg ignores these"),
+    ):
+        counts = {site: int(contradicted(own).sum()) for site, own in columns.items()}
+        where = ", ".join(
+            f"{count:,} of {len(columns[site]):,} samples at {site}"
+            for site, count in counts.items()
+            if count
+        )
+        if where:
+            notes.append(text.format(where))
+    return tuple(notes)
 
 
 def read_columns(x: Tensor, shape: Sequence[int], form: ColumnForm) -> Tensor:

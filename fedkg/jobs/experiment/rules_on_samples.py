@@ -104,13 +104,26 @@ class SampleRules:
         """The codes of the samples at these positions."""
         return {name: codes[index] for name, codes in self.codes.items()}
 
-    def answers(self, model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
-        """A model's raw outputs for the samples at `index` [N, H]; rows satisfy the hard rules."""
-        answers = predict_at(model, params, inputs, index)
+    def answers(
+        self,
+        model: Model,
+        params: Params,
+        inputs: ModelInputs,
+        index: Index,
+        *,
+        exact: bool = False,
+    ) -> Tensor:
+        """A model's raw outputs for the samples at `index` [N, H]; rows satisfy the hard rules.
+
+        Args:
+            exact: in float64, as rules are counted: limits in float32 are not those of the rules.
+        """
+        answers = predict_at(model, params, inputs, index, exact=exact)
         if self.hard is None or not len(index):
             return answers
         codes = self.codes_at(torch.from_numpy(index))
-        return self.hard.satisfy(inputs.rows_at(index), answers, codes)
+        x = inputs.exact_rows(index) if exact else inputs.rows_at(index)
+        return self.hard.satisfy(x, answers, codes)
 
     def scorer(self, model: Model, x: Tensor, index: Tensor) -> Scorer | None:
         """The server's scorer for samples x [W, ...] at `index`.

@@ -124,6 +124,14 @@ class SiteKnowledge:
         """Whether the site has knowledge, not only a trust of its own."""
         return bool(self.packs or self.sources or self.train)
 
+    def note_unused_lookups(self, data: DataSet) -> tuple[str, ...]:
+        """A note about a lookup table that lists none of the site's N samples."""
+        return tuple(
+            f"{self.place}: the lookup table lists none of {data.samples:,} samples"
+            for source in self.sources
+            if isinstance(source, _Lookup) and (source.rows_of(data) < 0).all()
+        )
+
 
 def load_site_knowledge(job: Job, data: DataSet, target: Target) -> dict[str, SiteKnowledge]:
     """Load the knowledge of the sites of a job that have any, or a trust of their own.
@@ -296,21 +304,25 @@ class _Lookup:
     allowed: NDArray[Any] | None
     predicted: F64 | None
 
-    def __call__(self, data: DataSet) -> Said:
+    def rows_of(self, data: DataSet) -> Index:
+        """The row of each sample [N], -1 for none."""
         keys = np.ascontiguousarray(last_step(data)[:, self.positions])
-        found = np.array([self.rows.get(key.tobytes(), -1) for key in keys], dtype=np.int64)
+        return np.array([self.rows.get(key.tobytes(), -1) for key in keys], dtype=np.int64)
+
+    def __call__(self, data: DataSet) -> Said:
+        found = self.rows_of(data)
         known = found >= 0
         allowed = predicted = None
         if self.allowed is not None:
             everything = (
-                np.ones((len(keys), self.allowed.shape[1]), dtype=bool)
+                np.ones((len(found), self.allowed.shape[1]), dtype=bool)
                 if self.allowed.dtype == bool
-                else np.tile([-np.inf, np.inf], (len(keys), 1))
+                else np.tile([-np.inf, np.inf], (len(found), 1))
             )
             everything[known] = self.allowed[found[known]]
             allowed = everything
         if self.predicted is not None:
-            predicted = np.full(len(keys), np.nan)
+            predicted = np.full(len(found), np.nan)
             predicted[known] = self.predicted[found[known]]
         return Said(allowed=allowed, predicted=predicted)
 
@@ -331,6 +343,12 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
                 f"({', '.join(data.features[:8])}), and `allow` or `predict`",
                 received=", ".join(table.headers[:12]),
                 help="use the features' names as headers",
+            )
+        if not table.rows:
+            raise JobError(
+                f"{place}: {path} has no rows",
+                expected="a row for each known sample",
+                help="add the rows, or remove `lookup`",
             )
         keys = np.stack([table.numbers(name) for name in features], axis=1)
     except FedkgError as error:

@@ -47,11 +47,16 @@ def predict_in_batches(model: Model, params: Params, x: Tensor) -> Tensor:
     )
 
 
-def predict_at(model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
-    """Outputs of a model for the samples at these positions, [N, H]."""
+def predict_at(
+    model: Model, params: Params, inputs: ModelInputs, index: Index, *, exact: bool = False
+) -> Tensor:
+    """Outputs of a model for the samples at these positions, [N, H]; `exact`: in float64."""
+    rows_at = inputs.exact_rows if exact else inputs.rows_at
+    if exact:
+        params = {name: value.double() for name, value in params.items()}
     return torch.cat(
         [
-            predict(model, params, inputs.rows_at(index[start : start + PREDICTION_BATCH]))
+            predict(model, params, rows_at(index[start : start + PREDICTION_BATCH]))
             for start in range(0, len(index), PREDICTION_BATCH)
         ]
     )

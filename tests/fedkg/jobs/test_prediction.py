@@ -165,6 +165,25 @@ def test_a_new_site_needs_a_named_model_if_each_site_has_its_own(
     assert named.json["sites"]["n"]["model"] == "b"
 
 
+def test_predictions_at_a_limit_of_injected_knowledge_satisfy_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "reach.fkg").write_text(
+        RULES.partition("rule")[0] + "range knowledge reachable of wear\n"
+        "  when load > 0 kN allow 0.1 .. 12.3 mm\n  otherwise allow any\n"
+        "rule reach require wear <= 12.3 mm\n"
+    )
+    job = yaml.safe_load((folder / "job.yaml").read_text())
+    job |= {"rules": ["reach.fkg"], "algorithm": "fedavg", "model": {"hidden": []}}
+    job["model"]["inject"] = {"policy": "repair", "control": False}
+    del job["compare"]
+    (folder / "reach.yaml").write_text(yaml.safe_dump(job))
+    assert call(capsys, "run", folder / "reach.yaml", "--out", folder / "reach").code == 0
+    found = call(capsys, "predict", folder / "reach", "--site", "c", "--json").json
+    assert max(line["wear"] for line in found["predictions"]) == 12.3
+    assert found["sites"]["c"]["rules"]["reach"]["violated"] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

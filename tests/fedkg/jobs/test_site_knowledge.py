@@ -163,10 +163,12 @@ def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
     rows = [(h, f) for h in (5.0, 40.0, 75.0, 95.0) for f in (1.0, 4.0, 6.0, 9.0)]
     lines = "".join(f"{h},{f}\n" for h, f in rows)
     (tmp_path / "new.csv").write_text(f"heat,flow\n{lines}")
+    (tmp_path / "torn.csv").write_text("heat [degC],grade\n> 70,B\n> 90,A\n")
     stated = {
         "north": {},
         "west": {},
         "new": {"knowledge": "own.fkg"},
+        "torn": {"knowledge": {"table": "torn.csv"}},
         "without": {},
         "training": {"knowledge": {"train": "logistic_regression"}},
         "wrong": {"knowledge": {"table": 3}},
@@ -195,6 +197,8 @@ def test_predictions_for_a_table_use_the_knowledge_in_its_sites_file(
             assert answer == CLASSES[int(mixed(s, *of_rules(heat, flow), trust).argmax())]
     assert answers["north"] != answers["new"], "the trust matters"
     assert predicted("west").code == 0, "the run's rows train its predictor"
+    (note,) = predicted("torn").json["sites"]["torn"]["notes"]
+    assert "contradict each other (4 of 16 samples at torn)" in note
     for site, said in (
         ("without", "`settings: {knowledge: own.fkg}`"),
         ("training", "a new site has no training rows for `train`"),
@@ -412,6 +416,28 @@ def test_dropped_and_repaired_labels(tmp_path: Path) -> None:
         assert any(f"{sum(excluded)} at south" in n and word in n for n in trial.notes)
 
 
+def test_ignored_knowledge_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "own.fkg").write_text(
+        OWN.replace("otherwise", "when heat > 90 degC allow A otherwise", 1).replace(
+            "otherwise predict B", "otherwise predict A"
+        )
+    )
+    (tmp_path / "other.csv").write_text("heat,allow\n300,A\n")
+    fields = document(
+        tmp_path,
+        south={"knowledge": str(tmp_path / "own.fkg")},
+        west={"knowledge": {"lookup": str(tmp_path / "other.csv")}},
+    )
+    _, trial = prepare(fields | {"model": {"hidden": [4], "inject": {"policy": "repair"}}})
+    assert "sites.west.knowledge: the lookup table lists none of 38 samples" in trial.notes
+    hot = raw(trial, 1)
+    torn = hot[:, 0] > 90
+    outside = (hot[:, 0] > 70) & (hot[:, 1] <= 5) & ~torn
+    for found, reason in ((torn, "contradict each other"), (outside, "are outside their ranges")):
+        where = f"{reason} ({found.sum()} of {len(hot)} samples at south)"
+        assert any(where in note for note in trial.notes), trial.notes
+
+
 def test_figures_of_knowledge_and_the_masked_control(tmp_path: Path) -> None:
     (tmp_path / "own.fkg").write_text(OWN)
     fields = document(tmp_path, north={"knowledge": str(tmp_path / "own.fkg"), "trust": 0.2})
@@ -474,10 +500,15 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"rules": OWN.replace("otherwise", "when heat > 60 degC allow A otherwise", 1)},
         "12 of 38 training samples have no allowed answer",
     ),
+    "prediction": (
+        {"rules": OWN.replace("otherwise predict B", "otherwise predict A")},
+        "3 of 38 training samples have such a prediction",
+    ),
     "output": ({"rules": OWN.replace("of grade", "of mark").replace("label  grade", "label mark")},
                "another output"),
     "column": ({"rules": OWN.replace("flow", "fluss")}, "not a feature"),
     "missing": ({"lookup": None}, "cannot read"),
+    "empty": ({"lookup": "heat,allow\n"}, "empty.csv has no rows"),
     "width": ({"features": '["heat", "flow"]'}, "cannot be evaluated for 2 features"),
     "deep": ({"features": "[" * 100_000}, "has no list `features` in its metadata"),
     "unknown": ({"features": '["heet"]'}, "features that the data does not have"),
@@ -493,7 +524,9 @@ def test_invalid_knowledge_is_reported_with_the_name_of_the_site(tmp_path: Path,
         (tmp_path / "own.fkg").write_text(given["rules"])
         knowledge["rules"] = [str(tmp_path / "own.fkg")]
     elif "lookup" in given:
-        knowledge["lookup"] = str(tmp_path / "absent.csv")
+        if given["lookup"] is not None:
+            (tmp_path / f"{case}.csv").write_text(given["lookup"])
+        knowledge["lookup"] = str(tmp_path / f"{case}.csv")
     elif "features" in given:
         import onnx
 
@@ -559,10 +592,10 @@ def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
     lines = [f"{p},{q},{s}" for p, q, s in zip(a, y, site, strict=True)]
     (tmp_path / "table.csv").write_text("a,y,site\n" + "\n".join(lines) + "\n")
     (tmp_path / "rules.fkg").write_text(
-        "signal a span 0 .. 10\noutput y span -5 .. 50\nrule low require if a < 1 then y <= 10\n"
+        "signal a span 0 .. 10\noutput y in mm span -5 .. 50\n"
+        "rule low require if a < 1 then y <= 10 mm\n"
     )
     wide = {v: f"{v},{3 * v - 2} .. {3 * v + 2}" for v in a[:40]}
-    (tmp_path / "known.csv").write_text("a,allow\n" + "\n".join(wide.values()) + "\n")
     fields = {
         "rules": [str(tmp_path / "rules.fkg")],
         "sites": {
@@ -581,6 +614,10 @@ def test_numbers_with_a_lookup_and_a_regression(tmp_path: Path) -> None:
         "training": {"rounds": 1, "executor": "sequential"},
         "evaluation": {"local_baseline": False},
     }
+    (tmp_path / "known.csv").write_text(f"a,allow\n{a[5]},40 .. 50\n")
+    with pytest.raises(JobError, match=rf"\(row 6\) with label {y[5]:g} mm is the first"):
+        prepare(fields)
+    (tmp_path / "known.csv").write_text("a,allow\n" + "\n".join(wide.values()) + "\n")
     _, trial = prepare(fields)
     params = {name: value[None] for name, value in trial.problem.model.init(7).items()}
     outputs, inputs = trial.samples.scaled.outputs, trial.samples.scaled.inputs
