@@ -109,20 +109,19 @@ def finish_local(
 
     Raises:
         JobError: the local update returns something else than a tensor for each variable, and rows
-            of what clients remember and share.
+            of what clients remember. Sites check what they share against what they stated.
     """
-    local, clients = algorithm.local, (len(setting.clients),)
+    local = algorithm.local
     outcome = local.finish(setting, variables, carry)
     if not isinstance(outcome, Outcome):
         raise _wrong(local, "finish", "an Outcome", type(outcome).__name__)
     sent = {name: value.shape for name, value in setting.start.variables.items()}
     require_shapes(local, "finish", outcome.update, sent)
-    for rows, known in (
-        (outcome.client_memory, setting.state.clients),
-        (outcome.shared, setting.state.joints.get("local", {})),
-    ):
-        shapes = {name: (*clients, *value.shape[1:]) for name, value in known.items()}
-        require_shapes(local, "finish", rows, shapes, some=True)
+    rows = {
+        name: (len(setting.clients), *value.shape[1:])
+        for name, value in setting.state.clients.items()
+    }
+    require_shapes(local, "finish", outcome.client_memory, rows, some=True)
     return algorithm.start.part(setting, outcome)
 
 
@@ -149,5 +148,5 @@ def _wrong(step: object, method: str, expected: str, received: str) -> JobError:
         f"{describe_class(step)}: `{method}` returns a wrong value",
         expected=expected,
         received=received,
-        help=f"correct `{method}`",
+        help=f"correct `{method}`; its protocol is in fedkg.federated.round_steps",
     )
