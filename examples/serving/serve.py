@@ -3,13 +3,13 @@
     python examples/serving/serve.py deployed/ 8000
     curl -d '{"feed": 60}' http://127.0.0.1:8000
 
-The body of a request has a number for each input, in its unit; the answer has the outputs.
+The body of a request has a number for each input, in its unit; for a model of windows it is a list
+of such rows, the earliest first. The answer has the outputs, for a forecast those of each step.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -27,6 +27,8 @@ def make_server(folder: Path, port: int) -> HTTPServer:
     session = onnxruntime.InferenceSession(folder / certificate["model"])
     names = [given["name"] for given in certificate["inputs"]]
     outputs = [given["name"] for given in certificate["outputs"]]
+    steps = certificate.get("steps", 0)
+    expected = f"a list of {steps} rows with these inputs" if steps else "these inputs"
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
@@ -38,16 +40,21 @@ def make_server(folder: Path, port: int) -> HTTPServer:
                 if size > LARGEST_BODY:
                     raise ValueError(f"the request is larger than {LARGEST_BODY} bytes")
                 given = json.loads(self.rfile.read(size))
-                row = [float(given[name]) for name in names]
-                if not all(map(math.isfinite, row)):
+                if steps and (not isinstance(given, list) or len(given) != steps):
+                    raise ValueError(f"the model reads windows of {steps} rows")
+                given = given if steps else [given]
+                rows = [[float(row[name]) for name in names] for row in given]
+                if not np.isfinite(rows).all():
                     raise ValueError("every input must be a finite number")
-            except (KeyError, TypeError, ValueError, OverflowError) as error:
-                self.reply(400, {"error": f"{error}", "expected": names})
+            except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+                self.reply(400, {"error": f"{error}", "expected": expected, "inputs": names})
                 return
-            [answer] = session.run(None, {"inputs": np.array([row], dtype=np.float64)})[0]
-            self.reply(200, dict(zip(outputs, answer.tolist(), strict=True)))
+            inputs = np.array([rows] if steps else rows, dtype=np.float64)
+            [answer] = session.run(None, {"inputs": inputs})[0]
+            told = [dict(zip(outputs, row, strict=True)) for row in np.atleast_2d(answer).tolist()]
+            self.reply(200, told[0] if answer.ndim == 1 else told)
 
-        def reply(self, status: int, document: dict[str, object]) -> None:
+        def reply(self, status: int, document: object) -> None:
             """Send a JSON document."""
             body = json.dumps(document).encode()
             self.send_response(status)

@@ -6,11 +6,12 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedkg.errors import JobError
+from fedkg.errors import FedkgError, JobError
 
 _FILES: dict[str, str] = {}
 """Path of each loaded file by the name of its module."""
@@ -78,6 +79,27 @@ def load_file(path: Path, field: str) -> object:
         ) from error
     _FILES[name] = str(path)
     return module
+
+
+def describe_class(instance: object) -> str:
+    """The class of an object for messages: its file, if fedkg loaded it, or module, and name."""
+    kind = type(instance)
+    return f"{_FILES.get(kind.__module__, kind.__module__)}: `{kind.__qualname__}`"
+
+
+def locate_failure(error: Exception) -> JobError | None:
+    """The error with its place in a file that fedkg loaded; None if it arose elsewhere."""
+    if isinstance(error, FedkgError):
+        return None
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        path = _FILES.get(frame.f_globals.get("__name__", ""))
+        if path is not None:
+            return JobError(
+                f"{path}:{line}: `{frame.f_code.co_qualname}` raises an error",
+                received=f"{type(error).__name__}: {error}",
+                help="correct the function",
+            )
+    return None
 
 
 def loaded_files() -> dict[str, str]:

@@ -233,6 +233,8 @@ class _Monitor:
     def _add(self, table: Table) -> None:
         if not table.headers or not (table.rows or self.stream.rows == 0):
             return
+        for note in table.found.notes:
+            print_note(f"note: {note}")
         self._tell_verdicts(self.stream.add(self._converted(table), self._report))
         for rule, reason in self.stream.not_monitored.items():
             if rule not in self._told:

@@ -25,6 +25,7 @@ from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.privacy.update_noise import ClippedClients
 from fedkg.federated.round_steps import Offer, Setting
 from fedkg.federated.state import ServerState
+from fedkg.federated.step_results import finish_local
 from fedkg.federated.temporal.client_property_mining import Inferred
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.properties import Properties
@@ -223,7 +224,7 @@ def derive_reply(work: Work, state: ServerState) -> Params:
     )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
-    outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
+    outcome = finish_local(algorithm, setting, variables, carry)
     updates = Updates(
         clients=client,
         groups=start.groups,

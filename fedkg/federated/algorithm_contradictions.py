@@ -27,6 +27,7 @@ from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.settings import Settings
+from fedkg.federated.step_results import require_methods
 from fedkg.federated.temporal.distinct_mined_properties import used_properties
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion
 from fedkg.federated.temporal.property_loss_clustering import ByProperty, ClusterStart
@@ -39,12 +40,14 @@ def check(
     attack: Attack | None = None,
     **contract: bool,
 ) -> None:
-    """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict
-    each other, the settings, N clients or the contract of a round (fields of `AlgorithmChoices`).
+    """Raises JobError, with the reasons and what to do, when joints of the algorithm lack methods
+    or contradict each other, the settings, N clients or the contract of a round (fields of
+    `AlgorithmChoices`).
 
     A trim that takes nobody away is let pass here: of two clients the median is their mean, in its
     own right.
     """
+    require_methods(algorithm)
     start = algorithm.start
     common = start.common if isinstance(start, PrivateLayers) else start
     found = find_contradictions(

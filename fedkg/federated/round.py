@@ -33,13 +33,14 @@ from fedkg.federated.executors.protocol import Executor, Updates, Work, round_co
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, server_seed
 from fedkg.federated.round_record import RoundRecord
-from fedkg.federated.round_steps import OfClients, RoundContext, with_context
+from fedkg.federated.round_steps import AggregationRule, OfClients, RoundContext, with_context
 from fedkg.federated.server import guard
 from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
 from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
+from fedkg.federated.step_results import apply_server, require_shape, require_shapes
 from fedkg.federated.theory.estimators import divergence
 from fedkg.models.model_protocols import Params, running_statistics
 from fedkg.models.random_streams import root
@@ -152,6 +153,9 @@ def run_round(
     if len(sampled):
         _enough(work, received, number)
     update, notes = _aggregate(work, state, received, number)
+    if update is not None:
+        shapes = {name: value.shape for name, value in state.models.items()}
+        require_shapes(aggregate, "finish", update, shapes)
     after = _next_state(work, state, received, update)
     notes = (*received.notes, *notes, *_still(work, received))
     if not guard.finite(after.models):
@@ -408,7 +412,7 @@ def _aggregate(
             return None, (_too_few_for_krum(aggregate, received),)
         aggregate = replace(aggregate, attackers=left)
     if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
-        _count(received, aggregate.counted(received.fold))
+        _count(received, aggregate, received.fold)
         return aggregate.finish(received.fold), _removed(work, received)
     match algorithm.weighting.on_all_invalid:
         case "skip":
@@ -419,7 +423,7 @@ def _aggregate(
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
             received.has_weight = received.has_clients
-            _count(received, aggregate.counted(received.fallback))
+            _count(received, aggregate, received.fallback)
             return aggregate.finish(received.fallback), (
                 "no update has any weight under the rules: all were weighted without the rules",
             )
@@ -436,9 +440,11 @@ def _aggregate(
             )
 
 
-def _count(received: _Received, counted: Tensor | None) -> None:
+def _count(received: _Received, aggregate: AggregationRule, fold: Any) -> None:
     """Note how much each client counted, where that is not by the weights."""
+    counted = aggregate.counted(fold)
     if counted is not None:
+        require_shape(aggregate, "counted", counted, (len(received.order),))
         received.weight = dict(zip(received.order, counted.tolist(), strict=True))
 
 
@@ -509,7 +515,7 @@ def _next_state(
         )
         before = dict(joints.get("server", {}))
         server = with_context(algorithm.server, _cohort(work, state, received))
-        models, memory = server.apply(models, update, before)
+        models, memory = apply_server(server, models, update, before)
         # Running statistics are averages of samples: a server optimiser must not move them.
         statistics = running_statistics(work.problem.model)
         models = models | {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fedkg._internal.user_code import locate_failure
 from fedkg.errors import JobError
 from fedkg.federated import (
     Algorithm,
@@ -220,7 +221,13 @@ def train_rounds(
     while True:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", StepWarning)
-            found = next(rounds, None)
+            try:
+                found = next(rounds, None)
+            except Exception as error:
+                failure = locate_failure(error)
+                if failure is None:
+                    raise
+                raise failure from error
         for warning in caught:
             if not issubclass(warning.category, StepWarning):
                 warnings.warn_explicit(

@@ -25,7 +25,7 @@ class RowStream:
 
     The first line that is not blank is the header; its separator counts for all rows. The decimal
     mark is that of the first numbers with one. Short rows end with unknown cells, and in a row with
-    too many cells all are unknown.
+    too many cells all are unknown: a note of the table names the first one.
 
     Args:
         name: of the stream, for messages.
@@ -48,6 +48,7 @@ class RowStream:
         self._separator = self._dialect.delimiter
         self._decimal: DecimalMark | None = None
         self._expected: tuple[str, ...] = ()
+        self._noted_wide = False
         encoding = self._dialect.encoding or "utf-8"
         require_known(encoding, name)
         stated = self._dialect.header_rows
@@ -158,9 +159,16 @@ class RowStream:
         self.headers = headers
 
     def _table(self, rows: list[list[str]], lines: list[int]) -> Table:
-        width = len(self.headers)
-        for row in rows:
+        width, notes = len(self.headers), []
+        for row, line in zip(rows, lines, strict=True):
             if len(row) > width and not blank(row[width:]):
+                if not self._noted_wide:  # one row of a stream must not end it
+                    self._noted_wide = True
+                    notes.append(
+                        f"{self.name}: line {line} has {len(row)} cells, and the header has"
+                        f" {width}; cells of such rows are unknown: put cells with the separator"
+                        " in them (such as numbers with a decimal comma) in quotes"
+                    )
                 row[:] = [""] * width
             row[:] = [*row[:width], *[""] * (width - len(row))]
         columns = list(zip(*rows, strict=True)) if rows else [()] * width
@@ -178,6 +186,7 @@ class RowStream:
                 decimal=self._decimal or ".",
                 encoding=self._encoding,
                 header_line=1,
+                notes=tuple(notes),
             ),
             lines=np.array(lines, dtype=np.int64),
         )

@@ -97,8 +97,8 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
         return groups[output] if output else next(iter(groups.values()))
     if not groups:
         raise JobError(
-            "the rules have no output to predict",
-            help="declare an `output` or a `label` in the rules",
+            "no rule reads an `output` or a `label`: the rules have no output to predict",
+            help="declare it, and write a rule that reads it",
         )
     raise JobError(
         f"the rules have no output `{output}`"

@@ -18,6 +18,7 @@ from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Setting, Step, write_statistics
 from fedkg.federated.state import ServerState
+from fedkg.federated.step_results import finish_local
 from fedkg.models.random_streams import Noise
 
 
@@ -107,7 +108,7 @@ def _train_one(
         algorithm.local.advance(variables, gradient, carry, setting.rate)
         write_statistics(step, variables)
         total += value
-    outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
+    outcome = finish_local(algorithm, setting, variables, carry)
     return Updates(
         clients=client,
         groups=start.groups,

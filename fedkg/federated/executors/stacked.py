@@ -25,6 +25,7 @@ from fedkg.federated.executors.protocol import Updates, Work, client_context
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.round_steps import Outcome, Setting, Step, write_statistics
 from fedkg.federated.state import ServerState
+from fedkg.federated.step_results import finish_local
 from fedkg.models.activation_memory import footprint
 from fedkg.models.model_protocols import DifferentiatedModel, Params
 from fedkg.models.random_streams import Noise
@@ -149,10 +150,11 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     else:
         total = _stepped(work, setting, variables, carry, batches, noise_keys)
     changed = stack is not None and stack.origin is not None
-    finished = (
-        Outcome(update=variables) if changed else algorithm.local.finish(setting, variables, carry)
+    outcome = (
+        algorithm.start.part(setting, Outcome(update=variables))
+        if changed
+        else finish_local(algorithm, setting, variables, carry)
     )
-    outcome = algorithm.start.part(setting, finished)
     return Updates(
         clients=clients,
         groups=start.groups,

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 import torch
 from torch import Tensor
 
-from fedkg._internal.user_code import load_again
+from fedkg._internal.user_code import load_again, locate_failure
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.task_losses import Loss
 from fedkg.federated.client_state_store import FewRows
@@ -181,7 +181,7 @@ def serve(connection: Connection, folder: Path) -> None:
                         turn=request.turn,
                         slot=request.slot,
                         plan={},
-                        error=_sendable(error),
+                        error=_sendable(locate_failure(error) or error),
                         text=traceback.format_exc(),
                     )
                 with suppress(OSError):  # the parent hung up: the listener ends this process

@@ -21,6 +21,7 @@ from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import CoxLoss
 from fedkg.federated.privacy.update_noise import add_system_noise
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
+from fedkg.federated.step_results import require_shape
 from fedkg.kernels.training.random_normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.random_streams import Noise, fold, normal
@@ -292,7 +293,7 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
         value = one.mean(one.loss.value(output, one.y))
         one = replace(one, output=output)
         for term in terms:
-            value = value + term.value(one)
+            value = value + require_shape(term, "value", term.value(one), value.shape)
         slopes = torch.autograd.grad(
             value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
         )
@@ -308,7 +309,8 @@ def _pull(term: Term, step: Step) -> Params:
         return term.slope(step)
     with torch.enable_grad():
         leaves = {name: value.detach().requires_grad_() for name, value in step.params.items()}
-        value = term.value(replace(step, params=leaves)).sum()
+        found = term.value(replace(step, params=leaves))
+        value = require_shape(term, "value", found, step.x.shape[:1]).sum()
         slopes = torch.autograd.grad(
             value, list(leaves.values()), allow_unused=True, materialize_grads=True
         )

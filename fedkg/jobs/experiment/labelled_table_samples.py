@@ -321,7 +321,7 @@ def _reject_earlier_labels(pack: Pack, output: str) -> None:
     if label is None:
         raise JobError(
             f"output: `{output}` has classes, and `data.label` is a column of 0 and 1",
-            help="set `data.set: table`, which reads the columns that the rules declare",
+            help="set `data.set: table`, which reads the columns that the rules read",
         )
     if any(column.role == "input" and column.source == label.source for column in columns):
         raise JobError(

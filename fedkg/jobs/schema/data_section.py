@@ -208,7 +208,7 @@ class Data(Section):
     set: str | None = Field(
         default=None,
         description="Name of a data set, see Models and data sets; `table`: the table at `path`, "
-        "with the columns that the rules declare; `mine.py:Name`: your own, a function of "
+        "with the columns that the rules read; `mine.py:Name`: your own, a function of "
         "`path, *, seed, size` that returns a `fedkg.data.sets.DataSet`; empty: a table with "
         "the 0/1 column `label`.",
     )

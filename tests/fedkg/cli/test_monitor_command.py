@@ -92,6 +92,15 @@ def test_a_stream_continues_from_its_state(cli: Command, tmp_path: Path) -> None
     assert "does not hold the state of this stream with these rules" in done.err
 
 
+def test_rows_with_too_many_cells_are_noted_once(cli: Command, tmp_path: Path) -> None:
+    header, *rows = (tmp_path / "plain/graz.csv").read_text().splitlines()
+    (tmp_path / "wide.csv").write_text("\n".join([header, *(f"{row},5" for row in rows)]))
+    done = cli("monitor", "rules.fkg", "wide.csv", "--verdicts", "none")
+    assert done.code == 0
+    assert done.err.count("note: wide.csv: line 2 has ") == 1
+    assert "decimal comma" in done.err
+
+
 def test_drift_compares_with_an_evaluation(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text(cli("eval", "rules.fkg", "plain/graz.csv", "--json").out)
     same = cli("monitor", "rules.fkg", "plain/graz.csv", "--baseline", "old.json")

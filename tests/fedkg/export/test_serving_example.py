@@ -7,7 +7,10 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +26,7 @@ rule most hard require oil <= feed
 """
 
 
-def ask(port: int, body: str) -> tuple[int, dict[str, object]]:
+def ask(port: int, body: str) -> tuple[int, Any]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}", body.encode(), timeout=10) as reply:
             return reply.status, json.load(reply)
@@ -32,8 +35,25 @@ def ask(port: int, body: str) -> tuple[int, dict[str, object]]:
             return error.code, json.load(error)
 
 
+@contextmanager
+def serving(folder: Path) -> Iterator[int]:
+    spec = importlib.util.spec_from_file_location("serve", SERVE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.make_server(folder, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.mark.slow
-def test_the_server_answers_with_the_model(tmp_path):
+def test_the_server_answers_with_the_model(tmp_path: Path) -> None:
     rules = fedkg.compile(text=TANK).constraints(
         x=fedkg.columns(["feed"]), y=fedkg.columns(["oil"])
     )
@@ -42,20 +62,29 @@ def test_the_server_answers_with_the_model(tmp_path):
         model.weight.fill_(2.0)
         model.bias.fill_(-20.0)
     fedkg.export_model(model, tmp_path, rules=rules)
-    spec = importlib.util.spec_from_file_location("serve", SERVE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with module.make_server(tmp_path, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            port = server.server_port
-            assert ask(port, '{"feed": 15}') == (200, {"oil": 10.0})
-            assert ask(port, '{"feed": 60}') == (200, {"oil": pytest.approx(60, rel=1e-12)})
-            for wrong in ("{}", "[]", "x", '{"feed": NaN}', '{"feed": "a"}'):
-                assert ask(port, wrong)[0] == 400
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(tmp_path) as port:
+        assert ask(port, '{"feed": 15}') == (200, {"oil": 10.0})
+        assert ask(port, '{"feed": 60}') == (200, {"oil": pytest.approx(60, rel=1e-12)})
+        for wrong in ("{}", "[]", "x", '{"feed": NaN}', '{"feed": "a"}', "[" * 60_000):
+            assert ask(port, wrong)[0] == 400
+
+
+def test_a_model_of_windows_reads_a_list_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Session:
+        def __init__(self, path: Path) -> None:
+            pass
+
+        def run(self, names: None, feed: dict[str, Any]) -> list[Any]:
+            return [feed["inputs"].cumsum(1)]  # two rows in, a forecast of two steps out
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", Session)
+    certificate = {"model": "", "inputs": [{"name": "feed"}], "outputs": [{"name": "oil"}]}
+    (tmp_path / "certificate.json").write_text(json.dumps(certificate | {"steps": 2}))
+    with serving(tmp_path) as port:
+        assert ask(port, '[{"feed": 1}, {"feed": 2}]') == (200, [{"oil": 1.0}, {"oil": 3.0}])
+        for wrong in ('{"feed": 1}', '[{"feed": 1}]', "[1, 2]"):
+            status, answer = ask(port, wrong)
+            assert status == 400
+            assert answer["expected"] == "a list of 2 rows with these inputs"
