@@ -1059,6 +1059,8 @@ class ShapesBinder:
 
     def _filled(self, part: Part, message: str, finding: Finding) -> str:
         """A message of a part with the values of its placeholders."""
+        if "{" not in message:
+            return message
         values = message_values(finding.focus, finding.value, part.shape.path)
         return str(fill_message(self.shapes.graph, part.shape.node, Literal(message), values))
 
