@@ -198,7 +198,9 @@ class Confirmations:
     on_note: Callable[[str], None]
     prepared: frozenset[str] = frozenset()
     _silent: Mapping[str, str] = field(default_factory=dict)
-    """Why sites cannot be prepared again, as the operator knows it."""
+    """Why sites that were asked in this round did not answer."""
+    _noted: set[tuple[str, str, str]] = field(default_factory=set)
+    """Rules, site and reason of the notes about sites that do not answer."""
 
     def is_due(self) -> bool:
         """Whether the training must be prepared again before its next round: enough sites have
@@ -215,20 +217,19 @@ class Confirmations:
     def _all_answer(self, change: RuleChange) -> bool:
         """Whether all sites answer now; otherwise the operator learns which one does not, once."""
         present = set(self.transport.present())
-        question = Message(kind="rules", fields={"pack": change.pack})
-        replies = self._ask({name: question for name in self.names if name in present})
-        silent = {name: "it is not connected" for name in self.names if name not in present}
-        for name in present & set(self.names):
-            if name not in replies:
-                silent[name] = f"no answer within {ASK_S:g} s"
-            elif replies[name].error:
-                silent[name] = replies[name].error
-        if silent != self._silent:
-            for name, why in silent.items():
+        absent = {name: "it is not connected" for name in self.names if name not in present}
+        if not absent | dict(self._silent):
+            asked = [name for name in self.names if name in change.confirmed]  # `collect`: the rest
+            question = Message(kind="rules", fields={"pack": change.pack})
+            self._silent = _why_silent(asked, self._ask(dict.fromkeys(asked, question)))
+        silent = {**self._silent, **absent}
+        for name, why in silent.items():
+            if (change.pack, name, why) not in self._noted:
+                self._noted.add((change.pack, name, why))
                 self.on_note(
-                    f"the new rules wait for {name}: {why}; the training goes on without them"
+                    f"the new rules wait for {name}: {why}; the training goes on with the rules in "
+                    "use"
                 )
-            self._silent = silent
         return not silent
 
     def collect(self) -> RuleChange | None:
@@ -246,6 +247,7 @@ class Confirmations:
             if reply.message is not None and not reply.message.fields.get("received")
         ]
         replies |= self._ask({name: self._offer(question, name) for name in unknown})
+        self._silent = _why_silent(waiting, replies)
         confirmed, problems = dict(change.confirmed), dict(change.problems)
         for name, reply in replies.items():
             when = "" if reply.message is None else str(reply.message.fields.get("confirmed"))[:40]
@@ -277,6 +279,15 @@ class Confirmations:
     def _offer(self, question: Message, name: str) -> Message:
         body = bytearray((self.folder / CHANGE / f"{name}.zip").read_bytes())
         return replace(question, tensors={"invitation": torch.frombuffer(body, dtype=torch.uint8)})
+
+
+def _why_silent(names: Sequence[str], replies: Mapping[str, Reply]) -> dict[str, str]:
+    """Why sites did not answer, by site; nothing about those that did."""
+    found = {
+        name: replies[name].error if name in replies else f"no answer within {ASK_S:g} s"
+        for name in names
+    }
+    return {name: why for name, why in found.items() if why}
 
 
 def complete(folder: Path, names: Sequence[str]) -> None:

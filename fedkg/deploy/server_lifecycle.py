@@ -75,7 +75,7 @@ class ServerStatus:
 
     Attributes:
         state: `waiting` for sites, `running`, `done`, `stopped` or `failed`; `lost` if the process
-            is gone without a word, as its lock shows.
+            ended without setting another, as its lock shows.
         since: when the state began, in seconds since 1970.
         error: why it failed.
         run: name of its run folder.
@@ -218,13 +218,17 @@ def run_federation(
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other servers away from the folder. Raises FederationError."""
     with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise FederationError(
-                f"another `fedkg server run` already uses {folder}",
-                help=f"`fedkg server status {folder}` shows its state; stop it first",
-            ) from error
+        for is_last in (False, True):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if is_last:
+                    raise FederationError(
+                        f"another `fedkg server run` already uses {folder}",
+                        help=f"`fedkg server status {folder}` shows its state; stop it first",
+                    ) from error
+                time.sleep(0.2)  # `_is_locked` may have held it for a moment
         yield
 
 
@@ -233,10 +237,10 @@ def _is_locked(folder: Path) -> bool:
     try:
         with (folder / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:  # no server has run here, or the file system has no locks
+        return False
     return False
 
 

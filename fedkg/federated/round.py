@@ -155,7 +155,7 @@ def run_round(
     update, notes = _aggregate(work, state, received, number)
     if update is not None:
         shapes = {name: value.shape for name, value in state.models.items()}
-        require_shapes(aggregate, "finish", update, shapes)
+        require_shapes(aggregate, "finish", update, shapes, needed=shapes, others=True)
     after = _next_state(work, state, received, update)
     notes = (*received.notes, *notes, *_still(work, received))
     if not guard.finite(after.models):

@@ -5,8 +5,8 @@ Letters: C clients of a stack, G models the server holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from typing_extensions import get_protocol_members
@@ -49,9 +49,13 @@ _PROTOCOLS = {
 
 def require_methods(algorithm: Algorithm) -> None:
     """Raise JobError if a step of an algorithm lacks a part of its protocol."""
+    if algorithm.beside is not None:
+        require_methods(algorithm.beside)
     steps = [(name, getattr(algorithm, name), _PROTOCOLS[name]) for name in _PROTOCOLS]
     for name, step, protocol in (*steps, *(("terms", term, Term) for term in algorithm.terms)):
         members = sorted(get_protocol_members(protocol))
+        if not getattr(step, "by_chance", True):
+            members.remove("randomness")
         lacking = [member for member in members if not hasattr(step, member)]
         if lacking:
             raise JobError(
@@ -80,26 +84,43 @@ def require_shape(
     return found
 
 
+def require_values(step: object, method: str, found: object, clients: Sequence[int]) -> Any:
+    """What a term returned: a number for each client, or a constant, which counts for each
+    (`Any`: a tensor or a number).
+
+    Raises:
+        JobError: it is something else, such as one number for all clients.
+    """
+    is_number = isinstance(found, int | float)
+    if is_number or (isinstance(found, Tensor) and not found.ndim and not found.requires_grad):
+        return found
+    return require_shape(step, method, found, clients)
+
+
 def require_shapes(
     step: object,
     method: str,
     found: object,
     shapes: Mapping[str, Sequence[int]],
     *,
-    some: bool = False,
+    needed: Collection[str] = (),
+    others: bool = False,
 ) -> None:
-    """Raise JobError unless a method of a step returned a tensor of each of these names and shapes.
+    """Raise JobError unless a method of a step returned tensors by name, of these shapes.
 
     Args:
-        some: whether it may leave out names.
+        shapes: those of known names.
+        needed: names that must be there.
+        others: whether there may be tensors of other names, of any shape.
     """
     expected = f"tensors by name: {', '.join(shapes) or 'none'}"
     if not isinstance(found, Mapping):
         raise _wrong(step, method, expected, type(found).__name__)
-    if found.keys() - shapes.keys() or (shapes.keys() - found.keys() and not some):
+    if not set(needed) <= found.keys() or not (others or found.keys() <= shapes.keys()):
         raise _wrong(step, method, expected, ", ".join(map(str, found)) or "none")
     for name, value in found.items():
-        require_shape(step, method, value, shapes[name], name)
+        if name in shapes or not isinstance(value, Tensor):
+            require_shape(step, method, value, shapes.get(name, ()), name)
 
 
 def finish_local(
@@ -108,20 +129,21 @@ def finish_local(
     """What clients send and remember after their local steps.
 
     Raises:
-        JobError: the local update returns something else than a tensor for each variable, and rows
-            of what clients remember. Sites check what they share against what they stated.
+        JobError: the local update returns a wrong value for a variable or for what clients
+            remember. It may leave out variables, and send others to an own aggregation rule. Sites
+            check what they share against what they stated.
     """
     local = algorithm.local
     outcome = local.finish(setting, variables, carry)
     if not isinstance(outcome, Outcome):
         raise _wrong(local, "finish", "an Outcome", type(outcome).__name__)
-    sent = {name: value.shape for name, value in setting.start.variables.items()}
-    require_shapes(local, "finish", outcome.update, sent)
-    rows = {
-        name: (len(setting.clients), *value.shape[1:])
-        for name, value in setting.state.clients.items()
-    }
-    require_shapes(local, "finish", outcome.client_memory, rows, some=True)
+    clients = len(setting.clients)
+    known = {name: value.shape for name, value in setting.start.variables.items()}
+    require_shapes(local, "finish", outcome.update, known, others=True)
+    for name, value in outcome.update.items():  # also of other names
+        require_shape(local, "finish", value, (clients, *value.shape[1:]), name)
+    rows = {name: (clients, *value.shape[1:]) for name, value in setting.state.clients.items()}
+    require_shapes(local, "finish", outcome.client_memory, rows)
     return algorithm.start.part(setting, outcome)
 
 
@@ -131,15 +153,15 @@ def apply_server(
     """The new models [G, ...] and memory of the server.
 
     Raises:
-        JobError: the step returns something else than models and memory of the same names and
-            shapes.
+        JobError: the step returns something else than models of the same names and shapes, and
+            its memory, tensors by name.
     """
     found: object = server.apply(models, update, memory)
     if not isinstance(found, tuple) or len(found) != 2:
         raise _wrong(server, "apply", "a pair: models, memory", type(found).__name__)
-    for part, before in zip(found, (models, memory), strict=True):
-        shapes = {name: value.shape for name, value in before.items()}
-        require_shapes(server, "apply", part, shapes)
+    shapes = {name: value.shape for name, value in models.items()}
+    require_shapes(server, "apply", found[0], shapes, needed=shapes)
+    require_shapes(server, "apply", found[1], {}, others=True)
     return found
 
 

@@ -23,7 +23,7 @@ from fedkg.pack.contract import Node
 MAX_NAME, MAX_REASON, MAX_STATEMENT = 200, 2_000, 20_000
 """Most characters of a reviewer's name, of a reason and of an edited statement."""
 
-_NAME = re.compile(r"^(rule|cause)(?:\s|#[^\n]*\n)+(\w+)", re.MULTILINE)
+_NAME = re.compile(r"^(rule|cause)(?:\s|#[^\n]*\n)+(`[^`\n]+`|\w+)", re.MULTILINE)
 """The kind and the name at the beginning of a statement; comments may come before the name."""
 
 Verdict = Literal["accepted", "edited", "rejected"]
@@ -181,7 +181,7 @@ def _require_separate_names(earlier: Sequence[Review], reviews: Sequence[Review]
 def _declared(statement: str) -> str:
     """``rule NAME`` or ``cause NAME``."""
     found = _NAME.search(statement)
-    return " ".join(found.groups()) if found else statement
+    return " ".join(found.groups()).replace("`", "") if found else statement
 
 
 def accepted_rules(reviews: Mapping[str, Review]) -> str:

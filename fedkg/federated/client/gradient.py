@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.round_steps import OutputTerm, SlopedTerm, Step, Term
-from fedkg.federated.step_results import require_shape
+from fedkg.federated.step_results import require_values
 from fedkg.models.model_protocols import DifferentiatedModel, Gradient, OuterProduct, Params
 from fedkg.privacy import Randomness
 
@@ -68,11 +68,11 @@ def _closed(
     total = step.mean(value)
     for asked in answered:
         more, pull = asked.by_output(replace(step, output=output))
-        total = total + require_shape(asked, "by_output", more, total.shape)
+        total = total + require_values(asked, "by_output", more, total.shape)
         slope = slope.add_(pull)
     gradient = model.backward(step.params, saved, slope)
     for term in terms:
-        total = total + require_shape(term, "value", term.value(step), total.shape)
+        total = total + require_values(term, "value", term.value(step), total.shape)
         for name, pull in term.slope(step).items():
             own = gradient[name]
             gradient[name] = (
@@ -91,7 +91,7 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
         value = step.mean(step.loss.value(output, step.y))
         step = replace(step, output=output)
         for term in terms:
-            value = value + require_shape(term, "value", term.value(step), value.shape)
+            value = value + require_values(term, "value", term.value(step), value.shape)
         # Clients share no parameter, so the gradient of the sum over clients is each client's own
         # gradient.
         # A module may have parameters that its answer does not use: their gradient is 0.

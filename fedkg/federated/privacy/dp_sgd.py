@@ -21,7 +21,7 @@ from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import CoxLoss
 from fedkg.federated.privacy.update_noise import add_system_noise
 from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
-from fedkg.federated.step_results import require_shape
+from fedkg.federated.step_results import require_shape, require_values
 from fedkg.kernels.training.random_normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.random_streams import Noise, fold, normal
@@ -293,7 +293,7 @@ def _sample_gradients(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[
         value = one.mean(one.loss.value(output, one.y))
         one = replace(one, output=output)
         for term in terms:
-            value = value + require_shape(term, "value", term.value(one), value.shape)
+            value = value + require_values(term, "value", term.value(one), value.shape)
         slopes = torch.autograd.grad(
             value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
         )

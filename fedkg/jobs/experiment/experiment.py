@@ -805,8 +805,8 @@ class Experiment:
                     help="correct the ranges; or set `model.inject.policy` to `drop` or "
                     "`repair`: then fedkg does not restrict these samples",
                 )
-            outside = form.predicts_outside(columns[training])
-            if outside.any() and known.train is None:  # a trained predictor can be wrong
+            outside = form.predicts_outside(own[: len(training)])
+            if outside.any() and not known.is_trained:  # a trained predictor can be wrong
                 raise JobError(
                     f"{known.place}: predictions are outside their ranges",
                     received=f"{int(outside.sum()):,} of {len(training):,} training samples have "
@@ -877,7 +877,11 @@ class Experiment:
             form,
             inputs.shape,
             self._policy(config),
-            rows=[source.rows[site_split.samples_at(site)] for site in range(len(clients.names))]
+            rows=[
+                source.rows[index]
+                for site in range(len(site_split.split.sites))
+                if len(index := site_split.samples_at(site))  # others are no client
+            ]
             if self.samples.complete
             else None,
             unit=target_of(self.samples, self.pack, self.output).unit,

@@ -124,6 +124,12 @@ class SiteKnowledge:
         """Whether the site has knowledge, not only a trust of its own."""
         return bool(self.packs or self.sources or self.train)
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether a model is part of the knowledge, which can predict outside its ranges."""
+        models = [one for one in self.sources if not isinstance(one, _Lookup)]
+        return self.train is not None or bool(models)
+
     def note_unused_lookups(self, data: DataSet) -> tuple[str, ...]:
         """A note about a lookup table that lists none of the site's N samples."""
         return tuple(

@@ -95,14 +95,6 @@ class Summed(SGD):
 
 
 @dataclass(frozen=True)
-class Partial(SGD):
-    def finish(self, setting, variables, carry):
-        found = super().finish(setting, variables, carry)
-        found.update.popitem()
-        return found
-
-
-@dataclass(frozen=True)
 class Memory(SGD):
     def finish(self, setting, variables, carry):
         found = super().finish(setting, variables, carry)
@@ -149,7 +141,6 @@ def make(**steps):
         ({"terms": ["Fails"]}, r":\d+: `Fails.value` raises an error", "KeyError: 'nothing'"),
         ({"terms": ["OneNumber"]}, r": `OneNumber`: `value` .*shape \[\d\]", r"\[\]"),
         ({"local": "Summed"}, r"`Summed`: `finish` .*shape \[\d, 8, 5\] for layers.0", r"\[8, 5\]"),
-        ({"local": "Partial"}, "`Partial`: `finish` .*by name: .*layers.1.bias", "weight$"),
         ({"local": "Memory"}, "`Memory`: `finish` .*by name: none", "local/y"),
         ({"aggregate": "Empty"}, "`Empty`: `finish` .*by name: layers.0", "none"),
         ({"aggregate": "Counts"}, r"`Counts`: `counted` .*shape \[3\]", r"\[1\]"),
