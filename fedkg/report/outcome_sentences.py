@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fedkg.jobs.comparison.paired_test import paired_test
+from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Result, RunRecords
@@ -100,9 +100,7 @@ def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
             return []
         base = next((result for result in group if result.preset == "fedavg"), group[0])
         least = min(group, key=lambda result: result.figure("violation_rate").mean)
-        found = paired_test(
-            least.figure("violation_rate").values, base.figure("violation_rate").values
-        )
+        found = _paired(least, base, "violation_rate")
         if found.direction != -1:
             return []
         told.append((least, base))
@@ -134,10 +132,18 @@ def _corrupted_outcome(group: Sequence[Result]) -> str:
 
 def clearly_better(one: Result, other: Result) -> bool:
     """Whether the figure is significantly better by the paired test."""
-    return (
-        paired_test(one.main.values, other.main.values).direction
-        == MEASURE_BY_COLUMN[one.measure].sign
-    )
+    found = _paired(one, other, one.measure)
+    return found.direction == MEASURE_BY_COLUMN[one.measure].sign
+
+
+def _paired(one: Result, other: Result, name: str) -> PairedTest:
+    """The paired test of a figure on the seeds of both."""
+    known = [
+        dict(zip(row.seed_list or range(row.seeds), row.figure(name).values, strict=False))
+        for row in (one, other)
+    ]
+    seeds = sorted(known[0].keys() & known[1].keys())
+    return paired_test(*([values[seed] for seed in seeds] for values in known))
 
 
 def _signed_mean(result: Result) -> float:

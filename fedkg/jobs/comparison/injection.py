@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.comparison.paired_test import paired_test
+from fedkg.jobs.comparison.paired_test import compare_on_common_seeds
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, Measure
 from fedkg.jobs.trial_expansion import INJECT, TrialConfig
 
@@ -86,7 +86,7 @@ def describe_injection(
             violations += f", without knowledge {_share(plain)}"
         said.append(f"{', '.join(parts)}. {violations}.")
         if plain is not None:
-            found = paired_test(row[measure.name]["values"], plain[measure.name]["values"])
+            found = compare_on_common_seeds(row, plain, measure.name)
             if found.mean * measure.sign < 0:
                 sure = "hurts" if found.direction else "seems to hurt"
                 said.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,19 +244,29 @@ def _against_baseline(
 def _compare(
     where: str, one: str, other: str, row: Result, base: Result, figure: str
 ) -> PairedDifference:
-    seeds = sorted(set(row["seed_list"]) & set(base["seed_list"]))
     return PairedDifference(
         where=where,
         one=one,
         other=other,
-        test=paired_test(
-            _values_on_seeds(row, seeds, figure), _values_on_seeds(base, seeds, figure)
-        ),
+        test=compare_on_common_seeds(row, base, figure),
         measure=MEASURE_BY_COLUMN[figure],
     )
 
 
-def _values_on_seeds(row: Result, seeds: Sequence[int], figure: str) -> list[float | None]:
+def compare_on_common_seeds(
+    row: Mapping[str, Any], base: Mapping[str, Any], figure: str
+) -> PairedTest:
+    """Test a figure of two rows on the seeds of both: of a sweep, single runs can fail.
+
+    `Any`: see `fedkg.jobs.comparison.summary.Result`.
+    """
+    seeds = sorted(set(row["seed_list"]) & set(base["seed_list"]))
+    return paired_test(_values_on_seeds(row, seeds, figure), _values_on_seeds(base, seeds, figure))
+
+
+def _values_on_seeds(
+    row: Mapping[str, Any], seeds: Sequence[int], figure: str
+) -> list[float | None]:
     known = dict(zip(row["seed_list"], row[figure]["values"], strict=True))
     return [known[seed] for seed in seeds]
 

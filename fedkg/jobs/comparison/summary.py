@@ -9,7 +9,7 @@ from typing import Any
 
 from fedkg.federated.metrics import rounds_to, rounds_to_lower_error, rounds_to_own_share
 from fedkg.jobs.comparison.injection import knowledge_values
-from fedkg.jobs.comparison.paired_test import PairedTest, mean_interval, paired_test
+from fedkg.jobs.comparison.paired_test import PairedTest, compare_on_common_seeds, mean_interval
 from fedkg.jobs.comparison.site_spread import spread_over_sites
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trial_expansion import TrialConfig, trial_title
@@ -240,7 +240,7 @@ def _compared(base: Result, other: Result) -> str:
     ours, theirs = other[measure.name], base[measure.name]
     mine, others = violated_cases_text(other), violated_cases_text(base)
     violated = f" Violated cases: {mine}, {base['title']} {others}." if mine and others else ""
-    judged = _describe_test(paired_test(ours["values"], theirs["values"]))
+    judged = _describe_test(compare_on_common_seeds(other, base, measure.name))
     better = "" if measure.higher else " (less is better)"
     return (
         f"{where}, {other['title']} ends at {measure.title} {_mean_and_spread(ours)}{better}, "
@@ -285,7 +285,7 @@ def _augmented(results: Sequence[Result]) -> list[str]:
             f"{row['title']}{where}{damaged} ends at {measure.title} "
             f"{_mean_and_spread(ours)}{better} with {source} among its inputs, at "
             f"{_mean_and_spread(theirs)} "
-            f"without: {_describe_test(paired_test(ours['values'], theirs['values']))}."
+            f"without: {_describe_test(compare_on_common_seeds(row, other, measure.name))}."
         )
     return said
 

@@ -13,6 +13,7 @@ import yaml
 
 from fedkg.errors import JobError, Stopped, UsageError
 from fedkg.jobs import Event, run_job
+from fedkg.jobs.sweep import sweep as sweep_module
 from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.run_status import read_status
 from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
@@ -136,6 +137,21 @@ def test_a_run_that_fails_is_reported_and_does_not_lose_the_others(job: Path, tm
     told = read_status(tmp_path / "s")
     assert [run.state for run in told.runs] == ["done", "failed"]
     assert "5000" in told.runs[1].error
+
+
+def test_algorithms_are_compared_on_the_seeds_whose_runs_did_not_fail(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail_once(*given: Any, out: Path, **options: Any) -> Any:
+        if Path(out).name == "scfa-s1":
+            raise JobError("this run fails")
+        return run_job(*given, out=out, **options)
+
+    monkeypatch.setattr(sweep_module, "run_job", fail_once)
+    axes = [parse_axis("algorithm.name=fedavg,scfa")]
+    sweep = run_sweep(job, axes, (0, 1, 2), out=tmp_path / "s", overrides=SMALL)
+    assert list(sweep.failed) == ["scfa-s1"]
+    assert [row["seed_list"] for row in sweep.results] == [[0, 1, 2], [0, 2]]
 
 
 def test_nothing_is_made_of_a_grid_with_a_wrong_field(job: Path, tmp_path: Path):
