@@ -156,8 +156,8 @@ def is_store(path: Path) -> bool:
 
 
 def begins_as_graph(path: Path) -> bool:
-    """Whether the text of a file begins like a graph or an ontology; False for rules, queries, and
-    a file that cannot be read.
+    """Whether the text of a file begins like a graph or an ontology, or is JSON or XML, which need
+    not hold a graph; False for rules, queries, and a file that cannot be read.
     """
     if path.suffix.lower() in RULE_SUFFIXES | QUERY_SUFFIXES or not path.is_file():
         return False
