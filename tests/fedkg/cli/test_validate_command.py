@@ -150,6 +150,7 @@ def test_manchester_syntax_is_rejected_by_name(
         (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
+        (("data.ttl", "path.ttl"), "evaluated: SHACL has no MINUS in the query of a constraint"),
         (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
@@ -170,6 +171,8 @@ def test_bad_input(
     (folder / "query.ttl").write_text(
         f"{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {query}", encoding="utf-8"
     )
+    query = query.replace("this ex:p", "this $PATH/ex:p")
+    (folder / "path.ttl").write_text(f"{HEAD}{shape}{query[:-2]} ] .", encoding="utf-8")
     (folder / "table.csv").write_text("a\n1\n", encoding="utf-8")
     done = call(capsys, "validate", *arguments)
     assert done.code == 2
