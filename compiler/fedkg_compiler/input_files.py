@@ -156,8 +156,8 @@ def is_store(path: Path) -> bool:
 
 
 def begins_as_graph(path: Path) -> bool:
-    """Whether the text of a file begins like a graph or an ontology; False for rules, queries, and
-    a file that cannot be read.
+    """Whether the text of a file begins like a graph or an ontology, or is JSON or XML, which need
+    not hold a graph; False for rules, queries, and a file that cannot be read.
     """
     if path.suffix.lower() in RULE_SUFFIXES | QUERY_SUFFIXES or not path.is_file():
         return False
@@ -168,12 +168,12 @@ def begins_as_graph(path: Path) -> bool:
 
 
 def read_start(path: Path) -> str:
-    """The first lines of a file, which show its kind; "" if they are not text. Raises OSError."""
+    """The beginning of a file, which shows its kind; "" if it is not text. Raises OSError."""
     with path.open("rb") as file:
         start = file.read(_START)
-    if len(start) == _START:  # a character may be cut off
-        start = start[: start.rfind(b"\n") + 1]
-    return decode(start, str(path))[0]
+    # Up to three bytes of a character that is cut off may be at the end.
+    texts = (decode(start[: len(start) - cut], str(path))[0] for cut in range(4))
+    return next(filter(None, texts), "")
 
 
 def holds_shapes(path: Path) -> bool:

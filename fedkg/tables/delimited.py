@@ -134,7 +134,7 @@ def read_delimited(body: bytes, name: str, dialect: Dialect | None = None) -> Ta
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
         raise _empty(name, [])
-    if (syntax := graph_syntax(text)) is not None:
+    if dialect == Dialect() and (syntax := graph_syntax(text)) is not None:
         raise TableError(
             f"{name} is not a table",
             expected="CSV, TSV, Parquet or xlsx",

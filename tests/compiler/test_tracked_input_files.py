@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.limits import LEAST_AT_ONCE
-from fedkg_compiler.input_files import ABSENT, find, instead, read_bytes, recording
+from fedkg_compiler.input_files import ABSENT, find, instead, read_bytes, read_start, recording
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,16 @@ def test_a_file_is_read_whole(tmp_path: Path, size: int) -> None:
     assert inputs.unchanged()
     path.write_bytes(body + b"#")
     assert not inputs.unchanged()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("text", ["ä", "\nä", "\n\U0001f600", " \U0001f600"])
+def test_the_start_of_a_long_line_is_read(tmp_path: Path, encoding: str, text: str) -> None:
+    text = f"{{{text * 40_000}"
+    (tmp_path / "graph").write_text(text, encoding=encoding, newline="")
+    start = read_start(tmp_path / "graph")
+    assert text.startswith(start)
+    assert len(start) > 20_000
 
 
 @pytest.mark.parametrize("name", ["nowhere.fkg", "folder", "nul\0.fkg"])

@@ -99,6 +99,24 @@ def test_a_path_stands_for_itself(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("$PATH/p:size", "S.part.sparql is violated by P1 (3)"),
+        ("$PATH/", "the query is not SPARQL at"),
+        ("p:a p:b $PATH", "the query is not SPARQL at `$PATH`"),
+    ],
+)
+def test_a_path_is_a_step_of_a_path(tmp_path: Path, steps: str, message: str) -> None:
+    body = query(f"SELECT $this ?value WHERE {{ $this {steps} ?value }}")
+    found = compiled(
+        tmp_path,
+        pump(f"sh:property [ sh:path plant:part ; {body} ]"),
+        plant=f"{PLANT} plant:P1 plant:part [ plant:size 3 ] .",
+    )
+    assert any(message in item.message for item in found.diagnostics)
+
+
 def test_a_table_row_has_what_is_observed_and_nothing_else(tmp_path: Path) -> None:
     pack = pack_of(
         of_rows(

@@ -114,13 +114,18 @@ def test_text_and_exit_codes(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert good.out == "good.ttl conforms: 0 focus nodes (no shape has a focus node)\n"
 
 
-@pytest.mark.parametrize("name", ["data", "data.txt", "data.n3", "data.turtle", "data.json"])
+@pytest.mark.parametrize(
+    "name", ["data", "data.txt", "data.n3", "data.turtle", "data.json", "long.json"]
+)
 def test_the_content_shows_that_the_data_is_a_graph(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     data = DATA.removeprefix("@prefix sh: <http://www.w3.org/ns/shacl#> .\n")
-    json_ld = Graph().parse(data=data).serialize(format="json-ld")
-    (folder / name).write_text(json_ld if name == "data.json" else data, encoding="utf-8")
+    if name.endswith(".json"):
+        data = Graph().parse(data=data).serialize(format="json-ld", indent=None)
+    if name == "long.json":
+        data = data.replace(",", "," + " " * 70_000, 1)
+    (folder / name).write_text(data, encoding="utf-8")
     done = call(capsys, "validate", name, "shapes.ttl")
     assert done.out.endswith(f"{name} does not conform: 3 violations, 1 warning; 2 focus nodes\n")
     assert "│" in call(capsys, "eval", "shapes.ttl", name).out
@@ -150,6 +155,7 @@ def test_manchester_syntax_is_rejected_by_name(
         (("broken.ttl", "shapes.ttl"), "broken.ttl:1:1: error[FKG103]"),
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
+        (("data.ttl", "path.ttl"), "evaluated: SHACL has no MINUS in the query of a constraint"),
         (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
@@ -170,6 +176,8 @@ def test_bad_input(
     (folder / "query.ttl").write_text(
         f"{HEAD}ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; {query}", encoding="utf-8"
     )
+    query = query.replace("this ex:p", "this $PATH/ex:p")
+    (folder / "path.ttl").write_text(f"{HEAD}{shape}{query[:-2]} ] .", encoding="utf-8")
     (folder / "table.csv").write_text("a\n1\n", encoding="utf-8")
     done = call(capsys, "validate", *arguments)
     assert done.code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import time
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from fedkg.errors import TableError
-from fedkg.tables import read_bytes, read_table
+from fedkg.tables import Dialect, read_bytes, read_table
+from fedkg.tables.graph_syntax import graph_syntax
 
 
 def test_lines_before_the_header_and_closing_lines_are_left_out_and_said() -> None:
@@ -39,10 +41,43 @@ def test_a_row_of_units_is_no_data() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["<DATE>,<OPEN>", "<DATE>\t<OPEN>", "p:max,p:min", "p:max\tp:min", "[bar],[K]", "Prefix,Base"],
+    [
+        *("<DATE>,<OPEN>", "<DATE>\t<OPEN>", "p:max,p:min", "p:max\tp:min", "[bar],[K]"),
+        *("<t>\t<m/s>\t<bar>", "<DATE> <HH:MM>", "<id>\ta\tb", "[]\ta\tb", "<<Date>>;<<HH:MM>>"),
+        *("Prefix,Base", "Prefix (mm),Length", "Ontology (GO),Count", "Prefix: PLC1"),
+    ],
 )
 def test_headers_with_marks_of_turtle_are_headers(header: str) -> None:
     assert read_bytes(f"{header}\n1{header[6:7]}2\n".encode(), "t.csv").headers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "<http://x/a> <urn:p> 1 .",
+            "_:b a :B .",
+            "[] a [] .",
+            "[] <http://x/p> 1 .",
+            "[ a <B> ] .",
+        ),
+        *("<a> { <b> a <c> }", "{ <a> a <b> }", "<< <a> <b> 1 >> a <c> .", "<<:a :b 1>> :p 2 ."),
+        *("PREFIX : <x>\n:a :b 1 .", '[{"@id": "x"}]', "<rdf:RDF >", "format-version: 1.2\n"),
+        *("Prefix(:=<http://x/>)", "Ontology()", "Ontology(Declaration(Class(<http://x/A>)))"),
+        *("Prefix: : <http://x/>", "Ontology: <http://x>", "Ontology:\nClass: A"),
+    ],
+)
+def test_the_beginning_of_a_graph_is_not_a_header(text: str) -> None:
+    with pytest.raises(TableError, match="is not a table"):
+        read_bytes(text.encode(), "t.csv")
+    assert read_bytes(text.encode(), "t.csv", dialect=Dialect(header_rows=1)).headers
+
+
+@pytest.mark.parametrize("text", ["\n" * 1_000_000, "<" + "a:" * 500_000, "[" + " " * 1_000_000])
+def test_a_long_beginning_takes_no_long_time(text: str) -> None:
+    start = time.process_time()
+    assert graph_syntax(text) is None
+    assert time.process_time() - start < 2
 
 
 def test_text_in_the_first_row_is_data_not_units() -> None:

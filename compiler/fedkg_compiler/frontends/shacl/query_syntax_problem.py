@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fedkg_compiler.frontends.shacl.constraint_queries import with_variable_as
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import SH, ShapesFile
 from fedkg_compiler.graph.sparql_syntax.parser import find_query_problem
 from fedkg_compiler.graph.sparql_syntax.query_text import read_prologue
 from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+
+_ANY_PATH = "<a:b>"
+"""Stands for `$PATH`, which may be in a path; as wide, so that places stay the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ def find_syntax_problem(shapes: ShapesFile, queries: Iterable[str]) -> QuerySynt
 
     for query in queries:
         found = sparql_problem(query, {})
+        if found is not None:  # elsewhere `?PATH` may be an ordinary variable
+            found = sparql_problem(with_variable_as(query, "PATH", _ANY_PATH), {})
         if found is not None:
             _, line, column = found
             offset = sum(len(row) + 1 for row in query.split("\n")[: line - 1]) + column - 1
@@ -48,13 +54,13 @@ def find_syntax_problem(shapes: ShapesFile, queries: Iterable[str]) -> QuerySynt
 
 def _explained(shapes: ShapesFile, query: str, offset: int) -> QuerySyntaxProblem:
     """The problem in a query that the store read up to an offset, often far behind it."""
-    words = tokens(query)
+    words = tokens(with_variable_as(query, "PATH", _ANY_PATH))
     prologue, start = read_prologue(words, {})
     words = words[start:]
     if not words:
         return QuerySyntaxProblem("the query is empty", "", None)
     word = next((word for word in words if word.end > offset), words[-1])
-    sentence, advice = f"the query is not SPARQL near `{word.text}`", ""
+    sentence, advice = f"the query is not SPARQL near `{query[word.start : word.end]}`", ""
     for name in words:
         prefix = name.text.partition(":")[0]
         if name.kind == "pname" and prefix not in prologue.prefixes:
@@ -63,7 +69,8 @@ def _explained(shapes: ShapesFile, query: str, offset: int) -> QuerySyntaxProble
             break
     else:
         if (problem := find_query_problem(words)) is not None:
-            word, sentence, advice = words[problem.at[0]], problem.message, problem.help
+            word, advice = words[problem.at[0]], problem.help
+            sentence = problem.message.replace(_ANY_PATH, "$PATH")
     return QuerySyntaxProblem(sentence, advice, _place(shapes, query, word.start, word.end))
 
 

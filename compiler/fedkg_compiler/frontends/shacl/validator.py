@@ -282,7 +282,7 @@ class Validator:
             return list(component(self, shape, constraint, values))
         except Undecidable as error:
             error.shape = error.shape or shape.node
-            if not error.queries and constraint.is_query:
+            if isinstance(error.__cause__, SyntaxError) and constraint.is_query:
                 query = asked(self.shapes, shape, constraint)
                 error.queries = () if query is None else (query.original(self.prefixes),)
             raise

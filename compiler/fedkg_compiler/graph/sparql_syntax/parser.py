@@ -100,7 +100,7 @@ def find_problem(words: Sequence[Token]) -> SparqlProblem | None:
 
 
 def find_query_problem(words: Sequence[Token]) -> SparqlProblem | None:
-    """The same of a SELECT, ASK or CONSTRUCT query behind its prologue."""
+    """Return the first syntax problem of a query without its prologue; None if there is none."""
     parser = _Parser(tuple(words))
     try:
         if parser.accept("CONSTRUCT"):
