@@ -208,6 +208,8 @@ infer z per client find ?least, ?high in inside(pressure, ?least, ?high)
 rule s for ?m, ?most in table "t.csv" require level(?m) never falls as age(?m) rises
 rule t for ?most in table "t.csv" require pressure <= ?most
 example of t holds for most = 4 bar and pressure = 2 bar
+rule v for ?pressure in table "t.csv" require value(?pressure) <= level(?pressure)
+example of v holds for value(?pressure) = 3 bar and `pressure` = 4 bar
 """
 
 
@@ -220,6 +222,7 @@ example of t holds for most = 4 bar and pressure = 2 bar
         ((5, 26), "low", r"(?<=\?)least", (5,)),
         ((6, 12), "each", r"(?<=\?)m\b", (6,)),
         ((7, 12), "limit", r"\bmost\b", (7, 8)),
+        ((9, 12), "tag", r"(?<=\?)pressure", (9, 10)),
     ],
 )
 def test_rename_knows_the_parts_of_templates_and_variables(
