@@ -610,9 +610,12 @@ def _validate_table(
         ]
         report = found.report(str(path), table.rows, rows)
         result = evaluate(found.pack, table)
-        asked = [rule for rule in result.rules if rule.rule in found.noted.components]
-        evaluated = any(rule.satisfied + rule.violated + rule.unknown for rule in asked)
-        unchecked = report.unchecked + (len(asked) if table.rows and not evaluated else 0)
+        unasked = sum(
+            not (rule.satisfied or rule.violated or rule.unknown)
+            for rule in result.rules
+            if table.rows and rule.rule in found.noted.components
+        )
+        unchecked = report.unchecked + unasked
         return replace(report, unchecked=unchecked, notes=result.notes), found.diagnostics
 
 

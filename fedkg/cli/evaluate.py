@@ -182,7 +182,7 @@ class IncidentReport:
         if path is None and causes is not None:
             raise UsageError("--causes requires --report", help="add --report incidents.html")
         if path is not None:
-            check_output_path(path, "incidents.html", option="--report", inputs=inputs)
+            check_output_path(path, "incidents.html", option="--report", inputs=[*inputs, causes])
         if causes is None:
             return cls(path, None)
         from fedkg.report.incident_cause_lookup import read_causes

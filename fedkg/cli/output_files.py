@@ -53,7 +53,10 @@ def check_output_path(
             f"the folder {folder} is not writable",
             help="choose another folder, or change its permissions",
         )
-    if path.exists() and any(one and Path(one).exists() and path.samefile(one) for one in inputs):
+    # Path.exists raises an OSError for a text of rules that is too long for a name.
+    if path.exists() and any(
+        one and os.access(one, os.F_OK) and path.samefile(one) for one in inputs
+    ):
         raise UsageError(
             f"{path} is an input of this command", help=f"choose another name: {option} {name}"
         )

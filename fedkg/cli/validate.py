@@ -75,7 +75,7 @@ def validate(
     classes and facts.
 
     Exit code 0: DATA conforms; 1: there is a result, of whatever severity; 2: DATA or SHAPES cannot
-    be read or evaluated, or there is no result but a constraint that fedkg cannot check on a table.
+    be read or evaluated, or there is no result but a constraint that fedkg cannot check.
 
     \b
     Examples:

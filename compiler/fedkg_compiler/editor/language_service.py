@@ -26,7 +26,13 @@ from fedkg_compiler.frontends.fkg.binding.functions import FUNCTIONS
 from fedkg_compiler.frontends.fkg.binding.library import library_names
 from fedkg_compiler.frontends.fkg.syntax.printing import canonical
 from fedkg_compiler.frontends.fkg.syntax.tree import Constant, Label, Rule, Signal, Template
-from fedkg_compiler.input_files import GRAPH_SUFFIXES, InputMemory, instead, remembering
+from fedkg_compiler.input_files import (
+    GRAPH_SUFFIXES,
+    QUERY_SUFFIXES,
+    InputMemory,
+    instead,
+    remembering,
+)
 from fedkg_compiler.pipeline import look_up
 
 if TYPE_CHECKING:
@@ -43,8 +49,11 @@ MOST_HEADER_LINES = 50
 """Lines of a table in which its header is looked for; lines of a title can come before it."""
 MOST_COMPLETIONS = 500
 FILE_SUFFIXES = {
-    "table": TABLE_SUFFIXES, "query": {".rq"}, "shapes": GRAPH_SUFFIXES, "queries": {".rq"}
-}  # fmt: skip
+    "table": TABLE_SUFFIXES,
+    "query": QUERY_SUFFIXES,
+    "shapes": GRAPH_SUFFIXES - {".omn"},
+    "queries": QUERY_SUFFIXES,
+}
 """Files that may follow a word of the language, in quotes."""
 RENAMED: frozenset[Kind] = frozenset({"value", "rule", "template", "parameter", "variable"})
 """What can be renamed: names that the file itself declares."""
@@ -308,9 +317,9 @@ class LanguageService:
             declared = {one.label for one in names}
             return [*names, *(one for one in columns if one.label not in declared)]
         if found := _TERM_BEFORE.search(before):
-            return self._terms(document, found[1] or "")
+            return self._terms(document, found[1] or "", (line, column))
         if _MEANING_BEFORE.search(before):
-            return self._terms(document, None)
+            return self._terms(document, None, (line, column))
         if found := _CLASS_BEFORE.search(before):
             classes = _classes(document, found[1].strip("`"))
             if classes:
@@ -336,12 +345,19 @@ class LanguageService:
         terms = self._vocabulary(document)
         return terms.get(name) or terms.get(f"<{name}>")
 
-    def _terms(self, document: RuleDocument, prefix: str | None) -> list[Completion]:
-        """The terms with a prefix: those that are defined, and those that the file names.
+    def _terms(
+        self, document: RuleDocument, prefix: str | None, typed: tuple[int, int]
+    ) -> list[Completion]:
+        """The terms with a prefix: those that are defined, and those that the file names, as they
+        are written there, but for the one that ends at `typed`.
 
         Without a prefix the prefixes and the terms that the file names.
         """
-        found = {one.name: "" for one in document.occurrences() if one.kind == "term"}
+        found = {
+            _text_at(document.text, one.span): ""
+            for one in document.occurrences()
+            if one.kind == "term" and (one.span.end_line, one.span.end_column) != typed
+        }
         for name, term in self._vocabulary(document).items():
             if prefix is not None:
                 found[name] = term.label

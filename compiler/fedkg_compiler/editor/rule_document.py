@@ -194,14 +194,19 @@ class RuleDocument:
         return [one for one in places if (one.kind, one.name, one.template) == key]
 
     def _values_of_variables(self, rule: Rule) -> Iterator[Occurrence]:
-        """The variables of a rule in its examples, where they have no `?`."""
+        """The variables of a rule in its examples: `low` and the `?tag` of `value(?tag)`.
+
+        In quotes or before `(`, a name is that of a signal.
+        """
         names = {word.text for word in rule.quantifier.variables} if rule.quantifier else set()
         for statement in self.statements if names else ():
             tree = statement.tree
             if isinstance(tree, Example) and tree.rule.text == rule.name.text:
-                for one in statement.occurrences():
-                    if one.kind == "value" and one.name in names:
-                        yield replace(one, kind="variable")
+                for head in (series.head for series in tree.series):
+                    word = head.variable or head.name
+                    if word.text in names and not (head.quoted and word is head.name):
+                        one = _word("variable", word)
+                        yield replace(one, span=moved(one.span, statement.chunk.line - 1))
 
 
 def moved(span: Span, lines: int) -> Span:

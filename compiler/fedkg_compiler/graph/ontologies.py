@@ -917,19 +917,22 @@ def import_span(document: Document, iri: str) -> Span:
     return point(document.name, line, column, width=found.end(1) - found.start(1))
 
 
-def imported_file(document: Document, iri: str) -> Path | None:
-    """Return the file that a relative import names, beside the importing file or below its folder.
+def imported_files(document: Document) -> dict[str, Path]:
+    """Return the files that relative imports name, beside the importing file or below its folder,
+    by the IRIs of the imports.
 
-    None for any other import: a file of somebody else cannot read further files of this machine.
+    No other: a file of somebody else cannot read further files of this machine.
     """
-    if not iri.startswith(LOCAL):
-        return None
-    path = unquote(iri.removeprefix(LOCAL).partition("#")[0])
     importer = Path(document.name)
-    if not path or not importer.is_file() or iri not in imports_in_folder(document):
-        return None
-    file = importer.parent / path
-    return file if file.resolve().is_relative_to(importer.resolve().parent) else None
+    if not any(iri.startswith(LOCAL) for iri in document.imports) or not importer.is_file():
+        return {}
+    folder = importer.resolve().parent
+    return {
+        iri: file
+        for iri in imports_in_folder(document)
+        if (path := unquote(iri.removeprefix(LOCAL).partition("#")[0]))
+        and (file := importer.parent / path).resolve().is_relative_to(folder)
+    }
 
 
 def missing_file(document: Document, iri: str, file: Path) -> Diagnostic:
@@ -999,13 +1002,14 @@ def follow_imports(
     unknown: dict[str, Document] = {}
     while waiting:
         document = waiting.popleft()
+        files = imported_files(document) if id(document) in own else {}
         for iri in document.imports:
             name = name_of_iri(iri)
             if name is not None:
                 waiting += load_named(name)
             elif id(document) not in own:
                 continue
-            elif (file := imported_file(document, iri)) is None:
+            elif (file := files.get(iri)) is None:
                 unknown.setdefault(iri, document)
             elif not file.is_file():
                 problems.append(missing_file(document, iri, file))

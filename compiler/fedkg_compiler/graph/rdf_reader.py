@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -680,17 +681,21 @@ def imports_in_folder(document: Document) -> set[str]:
     syntax = detect_format(document.text, document.name)
     if isinstance(syntax, NotRdf) or not is_rdf(syntax):
         return set()
-    quads, _ = _parse(
-        document.text, syntax, document.name, lenient=True, quiet=True, folder=_DEEP_FOLDER
-    )
-    deep = f"file:///{_DEEP_FOLDER}"
-    return {
-        f"file:///{quad.object.value.removeprefix(deep)}"
-        for quad in quads
-        if quad.predicate == _IMPORTS
-        and isinstance(quad.object, ox.NamedNode)
-        and quad.object.value.startswith(deep)
-    }
+    base, deep = _base(document.name, _DEEP_FOLDER), f"file:///{_DEEP_FOLDER}"
+    parser = ox.parse(document.text, format=RDF_FORMATS[syntax], base_iri=base, lenient=True)
+    found: set[str] = set()
+    with suppress(MemoryError):
+        for _ in range(1 if syntax in _WHOLE else _MOST_MISTAKES):
+            with suppress(SyntaxError):  # `read_file` has reported it
+                found.update(
+                    f"file:///{quad.object.value.removeprefix(deep)}"
+                    for quad in parser
+                    if quad.predicate == _IMPORTS
+                    and isinstance(quad.object, ox.NamedNode)
+                    and quad.object.value.startswith(deep)
+                )
+                break
+    return found
 
 
 _DEEP_FOLDER = "-/" * 64
@@ -808,13 +813,13 @@ def _json_depth(text: str) -> int:
 
 
 def _parse(
-    text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool, folder: str = ""
+    text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool
 ) -> tuple[list[ox.Quad], tuple[list[Diagnostic], dict[str, str]]]:
     """Read on behind each error as far as the parser can.
 
-    `quiet`: its errors follow from ones already reported. `folder`: that of the base IRI.
+    `quiet`: its errors follow from ones already reported.
     """
-    base = _base(file, folder)
+    base = _base(file)
     try:
         parser = ox.parse(text, format=RDF_FORMATS[syntax], base_iri=base, lenient=lenient)
     except ValueError as error:

@@ -208,6 +208,8 @@ infer z per client find ?least, ?high in inside(pressure, ?least, ?high)
 rule s for ?m, ?most in table "t.csv" require level(?m) never falls as age(?m) rises
 rule t for ?most in table "t.csv" require pressure <= ?most
 example of t holds for most = 4 bar and pressure = 2 bar
+rule v for ?pressure in table "t.csv" require value(?pressure) <= level(?pressure)
+example of v holds for value(?pressure) = 3 bar and `pressure` = 4 bar
 """
 
 
@@ -220,6 +222,7 @@ example of t holds for most = 4 bar and pressure = 2 bar
         ((5, 26), "low", r"(?<=\?)least", (5,)),
         ((6, 12), "each", r"(?<=\?)m\b", (6,)),
         ((7, 12), "limit", r"\bmost\b", (7, 8)),
+        ((9, 12), "tag", r"(?<=\?)pressure", (9, 10)),
     ],
 )
 def test_rename_knows_the_parts_of_templates_and_variables(
@@ -258,6 +261,7 @@ def test_rename_keeps_apart_a_signal_and_the_parameter_of_a_template(tmp_path: P
         ("example of ", "recovers", "template"),
         ("use rules templates.", "templates.operational_range", "template"),
         ("signal a is ", "plant:torque", "term"),
+        ("signal a is <urn:x:T>\nsignal b is ", "<urn:x:T>", "term"),
         ("rule y allow ", "FKG503", "code"),
         ('rule y for ?a in table "', "limits.csv", "file"),
         (
@@ -273,8 +277,25 @@ def test_completion(document: RuleDocument, typed: str, label: str, kind: str) -
     text = f"{RULES}{typed}"
     document = RuleDocument(document.path, text)
     line = text.count("\n") + 1
-    found = LanguageService().complete(document, line, len(typed) + 1)
+    found = LanguageService().complete(document, line, len(text.split("\n")[-1]) + 1)
     assert [one.kind for one in found if one.label == label] == [kind]
+
+
+def test_what_is_typed_and_what_is_rejected_are_not_offered(document: RuleDocument) -> None:
+    for name in ("a.omn", "a.rq", "a.sparql"):
+        (document.path.parent / name).touch()
+    for typed, labels in (
+        ("signal b is Te", {"Te"}),
+        ("rule y for ?a in class plant:Ce", {"plant:Ce"}),
+        ('shapes "', {"a.omn", "a.rq"}),
+    ):
+        document = RuleDocument(document.path, f"{RULES}{typed}")
+        found = LanguageService().complete(document, RULES.count("\n") + 1, len(typed) + 1)
+        assert found
+        assert not labels & {one.label for one in found}
+    document = RuleDocument(document.path, f'{RULES}queries "')
+    found = LanguageService().complete(document, RULES.count("\n") + 1, 10)
+    assert [one.label for one in found] == ["a.rq", "a.sparql"]
 
 
 @pytest.mark.parametrize("typed", ["# as measured in ", 'rule y "', 'rule y "Never in '])

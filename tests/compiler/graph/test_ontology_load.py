@@ -11,6 +11,9 @@ from graph_cases import HERE, PLANT, header
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph import Catalog, load_graph
+from fedkg_compiler.graph import oxigraph as ox
+from fedkg_compiler.graph.ontologies import follow_imports
+from fedkg_compiler.graph.rdf_reader import read_file
 
 ISA95 = "http://www.w3id.org/hsu-aut/DINEN62264-2#"
 
@@ -121,6 +124,30 @@ def test_imported_files_are_loaded_from_the_folder_of_the_file(
     assert codes(problems) == [("FKG105", "warning")]
     line = (header(catalog) + text).split("\n")[problems[0].span.line - 1]
     assert line[problems[0].span.column - 1 :].startswith("parts/none.ttl>")
+
+
+def test_a_file_is_read_once_for_all_its_imports_and_behind_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"<p{i}.ttl>" for i in range(9)]
+    for i in range(9):
+        write(tmp_path, f"p{i}.ttl", "<urn:x> a <urn:C> .")
+    imports = f"<urn:o> <http://www.w3.org/2002/07/owl#imports> {','.join(names)} ."
+    path = write(tmp_path, "all.ttl", f"<a b> a <urn:C> .\n{imports}")
+    document, _ = read_file(path)
+    assert document is not None
+    parse, parsed = ox.parse, []
+    monkeypatch.setattr(ox, "parse", lambda text, **how: parsed.append(text) or parse(text, **how))
+    found: list[Path] = []
+    follow_imports(
+        [document],
+        [],
+        name_of_iri=lambda _: None,
+        load_named=lambda _: [],
+        load_file=lambda file: found.append(file),
+    )
+    assert {file.name for file in found} == {f"p{i}.ttl" for i in range(9)}
+    assert len(parsed) == 1
 
 
 def test_an_import_cannot_read_outside_its_folder(catalog: Catalog, tmp_path: Path) -> None:

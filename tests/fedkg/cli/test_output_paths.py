@@ -57,6 +57,13 @@ def test_a_folder_without_the_right_to_write_is_named(
         output_files.check_output_path(tmp_path / "x", "x")
 
 
+def test_an_input_that_is_too_long_for_a_name_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    output_files.check_output_path(tmp_path / "x", "x", inputs=["rule r " * 1_000])
+    with pytest.raises(UsageError, match="is an input"):
+        output_files.check_output_path(tmp_path / "x", "x", inputs=["r" * 300, tmp_path / "x"])
+
+
 def test_saving_a_pack_below_a_file_is_an_error_of_packs(fedkg: Command, tmp_path: Path) -> None:
     assert fedkg("compile", "rules.fkg", "-o", "rules.fkgpack").code == 0
     pack = load(tmp_path / "rules.fkgpack")

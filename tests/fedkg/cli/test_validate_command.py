@@ -312,6 +312,7 @@ ex:Unused a sh:NodeShape ; sh:targetClass ex:Pum .""",
         ("FKG312", 6, "did you mean `sh:minCount`?"),
         ("FKG313", 7, "did you mean `ex:Pump`?"),
     ]
+    assert (done.code, done.json["unchecked_constraints"], done.json["conforms"]) == (2, 2, False)
 
 
 def test_the_report_is_written_to_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -526,6 +527,37 @@ def test_rows_about_no_focus_node_are_noted(
     assert done.code == 2
     facts = json.loads(call(capsys, "validate", "t.csv", "plant.ttl", "--json").out)
     assert "P1: no row has pump = P1" in facts["notes"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("P1,3,1\n", (2, "1 constraint not checked")),
+        ("P1,3,1\nP2,3,1\n", (0, "t.csv conforms")),
+        ("P1,3,\nP2,3,\n", (0, "t.csv conforms")),
+    ],
+)
+def test_each_constraint_without_a_row_is_unchecked(
+    folder: Path, capsys: pytest.CaptureFixture[str], rows: str, found: tuple[int, str]
+) -> None:
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        plant:P1 fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:P2 fkg:keyColumn "pump" ; fkg:keyValue "P2" .
+        plant:pressure fkg:column "pressure" . plant:flow fkg:column "flow" .
+        plant:S a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property plant:T .
+        plant:U a sh:NodeShape ; sh:targetNode plant:P2 ; sh:property plant:T .
+        plant:V a sh:NodeShape ; sh:targetSubjectsOf plant:flow ; sh:property plant:T .
+        plant:T sh:path plant:pressure ; sh:maxInclusive 5 .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text(f"pump,pressure,flow\n{rows}", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.code == found[0], done.out
+    assert found[1] in done.out
 
 
 def summary(report: Graph) -> set[tuple[str, ...]]:

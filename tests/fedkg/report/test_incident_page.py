@@ -326,6 +326,7 @@ def test_shapes_on_a_graph_have_a_report_without_trends(fedkg: Command, tmp_path
         (["--causes", "run"], "--causes requires --report"),
         (["--report", "missing/out.html"], "the folder missing for out.html does not exist"),
         (["--report", "./plant.csv"], "plant.csv is an input of this command"),
+        (["--report", "run.yaml", "--causes", "run.yaml"], "run.yaml is an input of this command"),
         (["--report", "out.html", "--causes", "nowhere"], "nowhere is not a run folder"),
     ],
 )
@@ -333,6 +334,7 @@ def test_wrong_options_are_reported_before_anything_is_written(
     fedkg: Command, plant: Path, arguments: list[str], said: str
 ) -> None:
     before = (plant / "plant.csv").read_bytes()
+    (plant / "run.yaml").touch()
     done = fedkg("eval", "rules.fkg", "plant.csv", *arguments)
     assert done.code != 0
     assert said in done.err

@@ -255,9 +255,8 @@ def _validate(inputs: _Inputs) -> Validation:
         problems.append(_not_evaluated(found, shapes, texts))
         return Validation(report=None, diagnostics=tuple(problems))
     names = ShapeNames(shapes, graph, Problems(), texts.located)
-    names.tell_unknown()
+    unchecked = [*names.tell_unknown(), *names.tell_lost()]
     names.tell_values()
-    names.tell_lost()
     for shape in shapes.targeted():
         if shape.node in found.unused:
             names.tell_class(shape)
@@ -268,6 +267,7 @@ def _validate(inputs: _Inputs) -> Validation:
         place=lambda node: texts.place(shapes, node),
         inferred=found.inferred,
         focus_nodes=found.focus_nodes,
+        unchecked=len(unchecked),
         prefixes=prefixes,
     )
     return Validation(report=made, diagnostics=tuple(problems))

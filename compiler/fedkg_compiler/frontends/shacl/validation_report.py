@@ -81,8 +81,9 @@ class Report:
         shapes: the shapes graph, which describes blank source shapes.
         inferred: the number of triples that rules (`sh:rule`) added before the validation.
         focus_nodes: the number of focus nodes, each counted once.
-        unchecked: the number of constraints that were not checked: fedkg cannot check them on a
-            table, or no row of the table is about their focus nodes.
+        unchecked: the number of constraints that were not checked: SHACL lacks their word, the
+            shapes lack the shape that they name, fedkg cannot check them on a table, or no row of
+            the table is about their focus nodes.
         notes: what else a table lacks or has too much of, such as rows about no focus node.
     """
 

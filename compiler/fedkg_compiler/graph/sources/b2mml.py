@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -274,12 +275,16 @@ class _Writer:
             self.say(node, ox.NamedNode(FKG_ISA95 + name), value)
 
 
+_EMPTY = ox.Store()
+
+
+@lru_cache(maxsize=100_000)
 def _is_valid(value: ox.Literal) -> bool:
     """Whether the datatype of a literal, one of `_XSD` or string, allows its text."""
     datatype = value.datatype.value
     if datatype in _DATES:
         cast = f"<{datatype}>({ox.Literal(value.value)})"
-        return bool(ox.Store().query(f"ASK {{ BIND({cast} AS ?v) FILTER(BOUND(?v)) }}"))
+        return bool(_EMPTY.query(f"ASK {{ BIND({cast} AS ?v) FILTER(BOUND(?v)) }}"))
     return datatype == XSD + "string" or not isinstance(literal(value).value, str)
 
 
