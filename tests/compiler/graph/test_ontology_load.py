@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from graph_cases import HERE, PLANT, header
@@ -136,18 +137,14 @@ def test_a_file_is_read_once_for_all_its_imports_and_behind_a_mistake(
     path = write(tmp_path, "all.ttl", f"<a b> a <urn:C> .\n{imports}")
     document, _ = read_file(path)
     assert document is not None
-    parse, parsed = ox.parse, []
-    monkeypatch.setattr(ox, "parse", lambda text, **how: parsed.append(text) or parse(text, **how))
+    parse = Mock(wraps=ox.parse)
+    monkeypatch.setattr(ox, "parse", parse)
     found: list[Path] = []
     follow_imports(
-        [document],
-        [],
-        name_of_iri=lambda _: None,
-        load_named=lambda _: [],
-        load_file=lambda file: found.append(file),
+        [document], [], name_of_iri=lambda _: None, load_named=lambda _: [], load_file=found.append
     )
     assert {file.name for file in found} == {f"p{i}.ttl" for i in range(9)}
-    assert len(parsed) == 1
+    parse.assert_called_once()
 
 
 def test_an_import_cannot_read_outside_its_folder(catalog: Catalog, tmp_path: Path) -> None:
