@@ -19,9 +19,9 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Literal, TypeGuard, TypeVar, get_args
 
+from fedkg._internal.graph_syntax import FUNCTIONAL, MANCHESTER, OBO, XML, graph_syntax
 from fedkg.errors import FedkgError, LimitError
 from fedkg.limits import read_file
-from fedkg.tables.graph_syntax import FUNCTIONAL, MANCHESTER, OBO, XML, graph_syntax
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph.diagnostic_spans import point, report
 

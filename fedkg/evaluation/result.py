@@ -207,7 +207,8 @@ class Tally:
 
 def without_constants(robustness: NDArray[np.float64]) -> NDArray[np.float64]:
     """The robustness, infinite where a constant condition decides: whether a row has a next one."""
-    return np.where(np.abs(robustness) >= BEYOND, np.copysign(np.inf, robustness), robustness)
+    below = np.where(robustness <= -BEYOND, -np.inf, robustness)
+    return np.where(robustness >= BEYOND, np.inf, below)
 
 
 def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:

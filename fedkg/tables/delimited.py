@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.graph_syntax import graph_syntax
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.declared_dialect import Dialect, join_header_rows
-from fedkg.tables.graph_syntax import graph_syntax
 from fedkg.tables.layout import Layout, blank, find_end, find_layout, usual_width
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
 from fedkg.tables.separator import announced, find_separator, records, text_lines

@@ -150,8 +150,14 @@ def test_what_it_needs_is_loaded(loaded: set[str]) -> None:
 def test_only_the_command_that_is_asked_for_is_made() -> None:
     from fedkg.cli import main
 
-    assert [
-        command.name for command in main._select_commands(["check", "a.fkg"]).registered_commands
-    ] == ["check"]
-    for other in ([], ["--help"], ["chekc"], ["ontology", "list"]):
-        assert main._select_commands(other) is main.app
+    def names(*arguments: str) -> list[set[str | None]]:
+        made = main._select_commands(arguments)
+        return [
+            {one.name for one in made.registered_commands},
+            {one.name for one in made.registered_groups},
+        ]
+
+    assert names("check", "a.fkg") == [{"check"}, set()]
+    assert names("ontology", "list") == [set(), {"ontology"}]
+    for other in ((), ("--help",), ("chekc",)):
+        assert names(*other) == [set(main.COMMANDS), set(main.COMMAND_GROUPS)]

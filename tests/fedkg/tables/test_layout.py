@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedkg._internal.graph_syntax import graph_syntax
 from fedkg.errors import TableError
 from fedkg.tables import Dialect, read_bytes, read_table
-from fedkg.tables.graph_syntax import graph_syntax
 
 
 def test_lines_before_the_header_and_closing_lines_are_left_out_and_said() -> None:
