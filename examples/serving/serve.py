@@ -51,8 +51,10 @@ def make_server(folder: Path, port: int) -> HTTPServer:
                 return
             inputs = np.array([rows] if steps else rows, dtype=np.float64)
             [answer] = session.run(None, {"inputs": inputs})[0]
-            told = [dict(zip(outputs, row, strict=True)) for row in np.atleast_2d(answer).tolist()]
-            self.reply(200, told[0] if answer.ndim == 1 else told)
+            answers = [
+                dict(zip(outputs, row, strict=True)) for row in np.atleast_2d(answer).tolist()
+            ]
+            self.reply(200, answers[0] if answer.ndim == 1 else answers)
 
         def reply(self, status: int, document: object) -> None:
             """Send a JSON document."""

@@ -826,13 +826,16 @@ class Experiment:
         if form is None or columns is None or not self.site_knowledge:
             return ()
         site_split, unused = self.site_splits[config.split_key], list[str]()
-        source, told = with_pixel_names(self._read_samples(config).samples.source), {}
+        source, by_site = (
+            with_pixel_names(self._read_samples(config).samples.source),
+            dict[str, NDArray[np.float64]](),
+        )
         for site, name in enumerate(site_split.split.sites):
             index = site_split.samples_at(site)
-            told[name] = columns[index]
+            by_site[name] = columns[index]
             if len(index) and name in self.site_knowledge:
                 unused += self.site_knowledge[name].note_unused_lookups(source.take(index))
-        return *note_contradictions(form, told), *unused
+        return *note_contradictions(form, by_site), *unused
 
     def site_predictor(self, config: TrialConfig, name: str) -> TrainedPredictor | None:
         """The predictor that a site trained on its samples; None if it trains none."""
