@@ -37,6 +37,7 @@ from fedkg.deploy.preparation_messages import (
     table_of_server_rows,
 )
 from fedkg.deploy.quorum_and_deadline_transport import (
+    NO_START_REPLY,
     ContractTransport,
     RoundContract,
     apply_contract,
@@ -372,19 +373,19 @@ class AskedSites:
         """The answers of all sites, in the order of the sites.
 
         Raises:
-            FederationError: a site fails or does not answer in time; the message names it.
+            FederationError: a site fails or does not answer in time; the message names it. A
+                failure ends the wait for the others, so it comes before sites without a reply.
         """
-        found, answers = self._exchange(requests), []
-        for name in self.names:
-            answer = found[name]
-            if answer.message is None:
-                error = answer.error
-                raise FederationError(
-                    error if error.startswith(f"site {name} ") else f"site {name}: {error}",
-                    help=_START_AGAIN,
-                )
-            answers.append(answer.message)
-        return answers
+        found = self._exchange(requests)
+        failed = [found[name] for name in self.names if found[name].message is None]
+        if failed:
+            # The failure of one site ends the wait for the others.
+            first = min(failed, key=lambda reply: NO_START_REPLY in reply.error)
+            named = first.error.startswith(f"site {first.site} ")
+            raise FederationError(
+                first.error if named else f"site {first.site}: {first.error}", help=_START_AGAIN
+            )
+        return [message for name in self.names if (message := found[name].message) is not None]
 
     def tell_excluded(self, record: RoundRecord) -> None:
         """Tell sites that are present why a round did not use their update; without an answer in

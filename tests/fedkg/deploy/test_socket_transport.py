@@ -7,9 +7,11 @@ import threading
 import pytest
 
 from fedkg.deploy.message import Message
+from fedkg.deploy.quorum_and_deadline_transport import RoundContract
+from fedkg.deploy.server import AskedSites
 from fedkg.deploy.site_process import is_served, serve
-from fedkg.deploy.transport import SocketTransport
-from fedkg.errors import JobError
+from fedkg.deploy.transport import Reply, SocketTransport
+from fedkg.errors import FederationError, JobError
 
 
 @pytest.fixture
@@ -75,3 +77,18 @@ def test_errors_and_missing_processes_are_replies(sites, tmp_path):
     assert found["a"].error == "no samples"
     assert "no site process answers" in found["gone"].error
     assert found["a"].bytes_down == len(Message(kind="fail").to_bytes())
+
+
+def test_the_site_that_failed_is_named_before_those_without_a_reply():
+    class OnlyLinzFails:
+        def present(self):
+            return ("graz", "linz")
+
+        def exchange(self, requests, *, seconds):
+            if "linz" in requests:
+                yield Reply(site="linz", message=None, error="its table lacks a column")
+
+    contract = RoundContract(quorum="all", start_seconds=60, retries=0, grace=0)
+    asked = AskedSites(transport=OnlyLinzFails(), names=("graz", "linz"), contract=contract)
+    with pytest.raises(FederationError, match="site linz: its table lacks a column"):
+        asked.ask_all(dict.fromkeys(asked.names, Message(kind="describe")))
