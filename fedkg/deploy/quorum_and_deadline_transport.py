@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedkg.deploy.message import REQUEST, ROUND_KINDS, Message, request_digest
@@ -58,12 +58,14 @@ class ContractTransport:
         contract: the contract.
         participants: K, the number of sites that take part in a round.
         preference: all names in the order in which a round draws them, by its number.
+        spared: sites whose answers outside of rounds are needed only for a quorum.
     """
 
     transport: Transport
     contract: RoundContract
     participants: int
     preference: Callable[[int], Sequence[str]]
+    spared: frozenset[str] = frozenset()
     _used: set[tuple[str, int]] = field(default_factory=set, init=False, repr=False)
 
     def present(self) -> tuple[str, ...]:
@@ -81,9 +83,10 @@ class ContractTransport:
             return
         in_round = next(iter(requests.values())).kind in ROUND_KINDS
         wanted = min(self.participants, len(requests)) if in_round else len(requests)
-        needed = self.contract.needed(wanted) if in_round else wanted
+        must = frozenset() if in_round else frozenset(requests) - self.spared
+        needed = max(len(must), self.contract.needed(wanted))
         limit = self.contract.longest_wait(next(iter(requests.values())).kind)
-        collection = _Collection(self.contract, requests, needed, min(seconds, limit))
+        collection = _Collection(self.contract, requests, must, needed, min(seconds, limit))
         collection.run(self.transport)
         answered, replies = collection.answers, collection.answers | collection.failures
         if in_round and len(answered) < needed:
@@ -132,9 +135,14 @@ class _Collection:
     """Sends requests until all are answered or given up, or the contract ends the exchange."""
 
     def __init__(
-        self, contract: RoundContract, requests: Mapping[str, Message], needed: int, seconds: float
+        self,
+        contract: RoundContract,
+        requests: Mapping[str, Message],
+        must: frozenset[str],
+        needed: int,
+        seconds: float,
     ) -> None:
-        self.contract, self.needed, self.seconds = contract, needed, seconds
+        self.contract, self.must, self.needed, self.seconds = contract, must, needed, seconds
         self.end = time.monotonic() + seconds
         first = next(iter(requests.values()))
         self.round, self.ends_without_quorum = first.round, first.kind in ENDS_WITHOUT_QUORUM
@@ -160,7 +168,7 @@ class _Collection:
         for site, request in self.waiting.items():
             times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
             end = f"asked {times} in {round(self.seconds, 2):g} s"
-            if len(self.answers) >= self.needed:
+            if self._is_enough():
                 end = f"enough others had answered, and {self.contract.grace:g} s of grace passed"
             no_reply = NO_START_REPLY if request.message.kind == "describe" else NO_REPLY
             error = f"{no_reply} ({end})"
@@ -195,7 +203,7 @@ class _Collection:
         elif reply.message is not None:
             self.answers[site] = reply
             del self.waiting[site]
-            if len(self.answers) == self.needed:
+            if self._is_enough():
                 self.end = min(self.end, now + self.contract.grace)
         else:
             request = self.waiting[site]
@@ -210,8 +218,13 @@ class _Collection:
                 self.failures[site] = reply
                 del self.waiting[site]
                 possible = len(self.requests) - len(self.failures)
-                if possible < self.needed and self.ends_without_quorum:
+                impossible = possible < self.needed or site in self.must
+                if impossible and self.ends_without_quorum:
                     self.end = min(self.end, now + self.contract.grace)
+
+    def _is_enough(self) -> bool:
+        """Whether the sites that must answer, and a quorum, have answered."""
+        return len(self.answers) >= self.needed and self.must <= self.answers.keys()
 
 
 def _answers(answer: Message, request: Message | None) -> bool:
@@ -261,20 +274,43 @@ def apply_contract(
     return sites, algorithm, replace(settings, skipped_rounds=contract.skipped_rounds)
 
 
-def wait_for_sites(contract: RoundContract, transport: Transport, names: Sequence[str]) -> None:
-    """Return as soon as all sites are present.
+def wait_for_sites(
+    contract: RoundContract,
+    transport: Transport,
+    names: Sequence[str],
+    spared: frozenset[str] = frozenset(),
+    seconds: float | None = None,
+) -> None:
+    """Return as soon as all sites are present, or after some time as many as the quorum with all
+    but the spared ones.
+
+    Args:
+        seconds: how long to wait for all; None: `RoundContract.start_seconds`.
 
     Raises:
-        FederationError: some are not present after `RoundContract.start_seconds`.
+        FederationError: too few are present after this time.
     """
-    end = time.monotonic() + contract.start_seconds
+    seconds = contract.start_seconds if seconds is None else seconds
+    end = time.monotonic() + seconds
     while missing := sorted(set(names) - set(transport.present())):
         if time.monotonic() >= end:
+            if can_start(contract, names, spared, missing):
+                return
             raise FederationError(
-                f"not all sites are present after {contract.start_seconds:g} s",
+                f"not all sites are present after {seconds:g} s",
                 received=f"{len(names) - len(missing)} of {len(names)}; missing: "
                 + ", ".join(missing),
                 help="start the missing sites with `fedkg site run SITE`, and then the server "
                 "again",
             )
         time.sleep(min(START_POLL, max(0.0, end - time.monotonic())))
+
+
+def can_start(
+    contract: RoundContract,
+    names: Collection[str],
+    spared: frozenset[str],
+    missing: Collection[str],
+) -> bool:
+    """Whether the sites that are not missing are enough: a quorum, and all that are not spared."""
+    return spared >= set(missing) and len(names) - len(missing) >= contract.needed(len(names))

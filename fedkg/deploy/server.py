@@ -22,6 +22,7 @@ from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, START
 from fedkg.deploy.federation_folders import FEDERATION, RUN
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, sites_score
+from fedkg.deploy.kept_descriptions import forget_answers, keep_answer, list_described, read_kept
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation_messages import (
     Found,
@@ -108,11 +109,13 @@ def run_server(
     on_event: Listener = ignore_event,
     report: bool = True,
     without: Collection[str] = (),
+    wait: float | None = None,
 ) -> Run | CausesRun:
     """Train the job of a federation over its sites, or discover causes between them.
 
     The server opens no table of a site. The run folder has the content that `fedkg run` writes for
-    the same job and tables. An existing run continues from its last round.
+    the same job and tables. An existing run continues from its last round; with a quorum, also
+    without sites that have described their data before.
 
     Args:
         folder: the folder of the server, see `fedkg federation init`.
@@ -121,6 +124,7 @@ def run_server(
         report: whether to write `report.html`.
         without: sites that do not take part, as if the federation never had them. The run is then
             another one, see `run_folder`.
+        wait: how long to wait for all sites to be present, in seconds; None: as the job says.
 
     Raises:
         UsageError: the federation does not have these sites, or no others.
@@ -130,17 +134,25 @@ def run_server(
     """
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
-    wait_for_sites(contract, transport, names)
-    sites = AskedSites(transport=transport, names=names, contract=contract)
-    if files.is_discovery:
-        discovered = run_discovery(folder, folder / RUN, files, sites)
-        _finish(sites)
-        return discovered
     run = run_folder(folder, without)
 
     def note(message: str) -> None:
         on_event(Event(kind="note", message=message, folder=run.path if run.exists() else None))
 
+    spared = list_spared(folder, run, contract)
+    wait_for_sites(contract, transport, names, spared, wait)
+    sites = AskedSites(
+        transport=transport,
+        names=names,
+        contract=contract,
+        spared=spared,
+        folder=None if contract.quorum == "all" else folder,
+        on_note=note,
+    )
+    if files.is_discovery:
+        discovered = run_discovery(folder, folder / RUN, files, sites)
+        _finish(sites)
+        return discovered
     changes = Confirmations(
         folder=folder,
         transport=transport,
@@ -164,6 +176,9 @@ def run_server(
                 configs = plan_trials(prepared.job)
                 experiment = prepared.open(prepared.job, prepared.files.pack)
                 experiment.prepare(configs)
+                if sites.folder is not None:  # later, a site may be gone
+                    for config in configs:
+                        experiment.shared(config)
                 found = start_run(
                     run, prepared.job, experiment, configs, on_event=on_event, report=report
                 )
@@ -178,8 +193,18 @@ def run_server(
 
 def _finish(sites: AskedSites) -> None:
     """Tell the sites that the run is complete; a site that is gone keeps its notes."""
+    if sites.folder is not None:
+        forget_answers(sites.folder, sites.names)
     with suppress(FederationError):
         sites.ask_all({name: Message(kind="finish") for name in sites.names})
+
+
+def list_spared(folder: Path, run: RunFolder, contract: RoundContract) -> frozenset[str]:
+    """The sites without which a run can continue: with a quorum, those whose descriptions the
+    server has kept.
+    """
+    started = contract.quorum != "all" and run.exists()
+    return list_described(folder) if started else frozenset()
 
 
 def prepare_training(
@@ -327,12 +352,18 @@ class AskedSites:
         names: of the sites, in order.
         contract: how long to wait for their answers.
         pack: the digest of the rules, which every request names; None before they are known.
+        folder: of the server, where their descriptions are kept; None: they are not.
+        spared: sites whose kept descriptions count if they do not describe their data again.
+        on_note: receives which sites these are.
     """
 
     transport: Transport
     names: tuple[str, ...]
     contract: RoundContract
     pack: str | None = None
+    folder: Path | None = None
+    spared: frozenset[str] = frozenset()
+    on_note: Callable[[str], None]
 
     def read_all(
         self, requests: Mapping[str, Message], read: Callable[[Message], Found]
@@ -405,19 +436,42 @@ class AskedSites:
 
     def _exchange(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
         """The reply of every site."""
-        transport = ContractTransport(
-            transport=self.transport,
-            contract=self.contract,
-            participants=len(self.names),
-            preference=lambda number: self.names,
-        )
         about = {} if self.pack is None else {PACK_FIELD: self.pack}
         requests = {
             name: replace(request, fields={**about, **request.fields})
             for name, request in requests.items()
         }
-        replies = transport.exchange(requests, seconds=math.inf)  # the contract limits it
-        return {reply.site: reply for reply in replies}
+        kept = self._read_kept(requests)
+        transport = ContractTransport(
+            transport=self.transport,
+            contract=self.contract,
+            participants=len(self.names),
+            preference=lambda number: self.names,
+            spared=frozenset(kept),
+        )
+        found = {}
+        for reply in transport.exchange(requests, seconds=math.inf):  # the contract limits it
+            name, request = reply.site, requests[reply.site]
+            if reply.message is None and name in kept:
+                if request.fields.get("step") == "summary":  # the first one
+                    self.on_note(f"the run continues without {name}: {reply.error}")
+                reply = replace(reply, message=kept[name])
+            elif reply.message is not None and self.folder and request.kind == "describe":
+                keep_answer(self.folder, name, request, reply.message)
+            found[name] = reply
+        return found
+
+    def _read_kept(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """What spared sites have answered to these requests before, by site."""
+        if self.folder is None:
+            return {}
+        return {
+            name: answer
+            for name, request in requests.items()
+            if name in self.spared
+            and request.kind == "describe"
+            and (answer := read_kept(self.folder, name, request)) is not None
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -440,7 +494,7 @@ class PreparedSites:
     checks: Mapping[str, TableCounts] | None
     changes: Confirmations | None = None
 
-    def open(self, job: Job, pack: Pack) -> Experiment:
+    def open(self, job: Job, pack: Pack) -> RemoteExperiment:
         """The experiment of a job over these sites."""
         return RemoteExperiment(
             job=job,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,8 +253,22 @@ def _run(
     without: Collection[str],
     on_event: Callable[[Event], None] | None,
 ) -> Run | CausesRun:
-    status = read_status(folder)
-    gone = [name for name, site in status.sites.items() if site.left and name not in without]
+    from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
+
+    os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
+    from fedkg.deploy.federation_job_and_pack import JobFiles
+    from fedkg.deploy.flower.superlink import START_S, SuperLink
+    from fedkg.deploy.flower.transport import FlowerTransport
+    from fedkg.deploy.quorum_and_deadline_transport import can_start
+    from fedkg.deploy.server import list_spared, read_site_names, run_folder, run_server
+    from fedkg.jobs.events import ignore_event
+
+    files = JobFiles.read(folder)
+    names, contract = read_site_names(folder, files, without), files.contract()
+    run = run_folder(folder, without)
+    spared = list_spared(folder, run, contract)
+    sites = read_status(folder).sites
+    gone = [name for name in names if name in sites and sites[name].left and name not in spared]
     if gone:
         raise FederationError(
             f"{', '.join(gone)} left the federation, and no run can start or continue with "
@@ -262,18 +277,7 @@ def _run(
             f"{folder} --without {','.join([*without, *gone])}; or invite the site again (`fedkg "
             "federation invite`) and admit it",
         )
-    from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
-
-    os.environ.update(flower_environment(folder))  # Flower reads some of it when it is imported
-    from fedkg.deploy.federation_job_and_pack import JobFiles
-    from fedkg.deploy.flower.superlink import START_S, SuperLink
-    from fedkg.deploy.flower.transport import FlowerTransport
-    from fedkg.deploy.server import read_site_names, run_folder, run_server
-    from fedkg.jobs.events import ignore_event
-
-    files = JobFiles.read(folder)
-    names = read_site_names(folder, files, without)
-    status = ServerStatus(sites=status.sites, run=run_folder(folder, without).path.name)
+    status = ServerStatus(sites=sites, run=run.path.name)
     _change_state(folder, status, "waiting")
 
     def listen(event: Event) -> None:
@@ -296,13 +300,15 @@ def _run(
                     grid=grid, sites=admitted.keys, reconnect=link.connect, admitted=admitted
                 ),
                 folder=folder,
-                contract=files.contract(),
+                contract=contract,
                 status=status,
                 on_note=on_note,
             )
-            _wait_for_sites(folder, transport, set(names), wait, on_note)
+            enough = partial(can_start, contract, names, spared)
+            if not _wait_for_sites(folder, transport, set(names), wait, on_note, enough):
+                wait = 0  # it has passed
             _change_state(folder, status, "running")
-            run = run_server(folder, transport, on_event=listen, without=without)
+            found = run_server(folder, transport, on_event=listen, without=without, wait=wait)
     except (KeyboardInterrupt, Stopped):
         _change_state(folder, status, "stopped")
         raise
@@ -310,7 +316,7 @@ def _run(
         _change_state(folder, status, "failed", str(error))
         raise
     _change_state(folder, status, "done")
-    return run
+    return found
 
 
 class AdmittedKeys:
@@ -411,8 +417,16 @@ def _wait_for_sites(
     sites: set[str],
     seconds: float,
     on_note: Callable[[str], None],
-) -> None:
-    """Wait until all sites are present: the data of all is described before the first round."""
+    enough: Callable[[Collection[str]], bool],
+) -> bool:
+    """Wait until all sites are present: the data of all is described before the first round.
+
+    Args:
+        enough: whether a run can continue without some sites if they do not come in time.
+
+    Returns:
+        Whether all are present.
+    """
     end, told = time.monotonic() + seconds, ""
     while missing := sites - set(transport.present()):
         keys = load_federation(folder).sites
@@ -423,6 +437,9 @@ def _wait_for_sites(
             told = text
             on_note(f"waiting for {text}")
         if time.monotonic() > end:
+            if enough(missing):
+                on_note(f"the run continues without {text}: not present within {seconds:g} s")
+                return False
             raise FederationError(
                 f"not all sites came within {seconds:g} s",
                 received=f"missing: {text}",
@@ -431,3 +448,4 @@ def _wait_for_sites(
                 "sees with `fedkg site status SITE` what is wrong",
             )
         time.sleep(PRESENCE_S)
+    return True

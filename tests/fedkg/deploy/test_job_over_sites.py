@@ -821,6 +821,63 @@ def test_a_run_ends_without_a_site_that_stays_away(tmp_path, milling_pack):
         resume(folder)
 
 
+def test_a_server_that_starts_again_needs_a_quorum(tmp_path, milling_pack):
+    """A site stays away after a round in which the server dies; the run is that of a server that
+    lives on, also in the next training.
+    """
+    contract = {"quorum": 2, "retries": 0, "grace": 60}
+    job = {**changed(training={"rounds": 3}), "federation": contract, "seeds": [0, 1]}
+    folders = []
+    for dies in (False, True):
+        place = tmp_path / ("dies" if dies else "lives")
+        write_tables(place / "whole")
+        inner = write_federation(place, job, milling_pack)
+        transport, notes = Absence(inner=inner, site="wien", rounds=(1, 2, 3)), []
+
+        def die(event: Event, dies: bool = dies) -> None:
+            if dies and event.kind == "round" and event.round == 2:
+                raise KeyboardInterrupt
+
+        server = place / "federation"
+        if dies:
+            with pytest.raises(Stopped):
+                run_server(server, transport, report=False, on_event=die)
+            assert sorted(one.name for one in (server / "descriptions").iterdir()) == sorted(SIZES)
+            sites = {**inner.sites, "linz": open_site(place / "linz")}
+            transport = Absence(inner=LoopbackTransport(sites=sites), site="wien", rounds=range(9))
+        folders.append(
+            run_server(server, transport, report=False, on_event=notes.append, wait=0).folder
+        )
+        assert not any((server / "descriptions").iterdir())
+        said = [one.message for one in notes if one.kind == "note" and "continues" in one.message]
+        assert said == ["the run continues without wien: no site process answers on wien"] * dies
+    one, two = map(measured, folders)
+    assert len(one["rounds.csv"]) == 6
+    assert [row["client"] for row in one["clients.csv"] if float(row["alpha"])] == [
+        "graz",
+        "linz",
+    ] * 6
+    assert one == two
+
+
+def test_without_what_a_site_told_a_server_that_starts_again_needs_it(tmp_path, milling_pack):
+    contract = {"quorum": 2, "retries": 0, "grace": 60}
+    job = {**changed(training={"rounds": 3}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+
+    def die(event: Event) -> None:
+        if event.kind == "round":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped):
+        run_server(tmp_path / "federation", inner, report=False, on_event=die)
+    shutil.rmtree(tmp_path / "federation" / "descriptions" / "wien")
+    away = Absence(inner=inner, site="wien", rounds=range(9))
+    with pytest.raises(FederationError, match="2 of 3; missing: wien"):
+        run_server(tmp_path / "federation", away, report=False, wait=0)
+
+
 @pytest.mark.slow
 def test_the_server_opens_no_table(tmp_path, milling_pack, monkeypatch):
     """Sites answer in other processes, and reading a table fails in the server's."""

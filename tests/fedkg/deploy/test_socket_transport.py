@@ -89,6 +89,8 @@ def test_the_site_that_failed_is_named_before_those_without_a_reply():
                 yield Reply(site="linz", message=None, error="its table lacks a column")
 
     contract = RoundContract(quorum="all", start_seconds=60, retries=0, grace=0)
-    asked = AskedSites(transport=OnlyLinzFails(), names=("graz", "linz"), contract=contract)
+    asked = AskedSites(
+        transport=OnlyLinzFails(), names=("graz", "linz"), contract=contract, on_note=print
+    )
     with pytest.raises(FederationError, match="site linz: its table lacks a column"):
         asked.ask_all(dict.fromkeys(asked.names, Message(kind="describe")))
