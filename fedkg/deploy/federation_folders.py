@@ -6,6 +6,7 @@
       keys/            CA, server, signatures  keys/         of the site's node
       invitations/     NAME.zip for each site  state/        private memory of the site
       run/             run folder              site.sock     where the site process answers
+      descriptions/    what sites told of their data
       app/             for `flwr run`
 
 A site creates its own key pair and sends the public key to the operator of the server over a

@@ -454,7 +454,8 @@ class AskedSites:
             name, request = reply.site, requests[reply.site]
             if reply.message is None and name in kept:
                 if request.fields.get("step") == "summary":  # the first one
-                    self.on_note(f"the run continues without {name}: {reply.error}")
+                    why = "no answer" if NO_START_REPLY in reply.error else reply.error
+                    self.on_note(f"the run continues without {name} until it is back: {why}")
                 reply = replace(reply, message=kept[name])
             elif reply.message is not None and self.folder and request.kind == "describe":
                 keep_answer(self.folder, name, request, reply.message)

@@ -438,7 +438,6 @@ def _wait_for_sites(
             on_note(f"waiting for {text}")
         if time.monotonic() > end:
             if enough(missing):
-                on_note(f"the run continues without {text}: not present within {seconds:g} s")
                 return False
             raise FederationError(
                 f"not all sites came within {seconds:g} s",

@@ -23,6 +23,8 @@ from fedkg.deploy.federation_folders import (
     join_federation,
     write_invitation,
 )
+from fedkg.deploy.kept_descriptions import keep_answer, list_described
+from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
 from fedkg.deploy.rule_change import load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
@@ -362,6 +364,7 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     federation = create(tmp_path)
     run = federation.run(report=True)
     assert "graz" in (run.path / "clients.csv").read_text()
+    keep_answer(federation.server, "graz", Message(kind="describe"), Message(kind="describe"))
 
     done = call(capsys, "federation", "dismiss", federation.server, "graz", "--delete")
 
@@ -378,3 +381,5 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     [record] = yaml.safe_load((federation.server / "deletions.json").read_text())["deletions"]
     assert record["site"] == "graz"
     assert any("rows of clients.csv" in line for line in record["deleted"])
+    assert "what it told about its data" in record["deleted"]
+    assert not list_described(federation.server)
