@@ -193,7 +193,7 @@ class _Collection:
 
     def _receive(self, reply: Reply) -> None:
         site, now = reply.site, time.monotonic()
-        if reply.message is not None and not _answers(reply.message, self.requests.get(site)):
+        if reply.message is not None and not is_answer(reply.message, self.requests.get(site)):
             earlier = self.late.get(site)
             newest = -1 if earlier is None or earlier.message is None else earlier.message.round
             if reply.message.kind == "train" and newest < reply.message.round < self.round:
@@ -227,7 +227,7 @@ class _Collection:
         return len(self.answers) >= self.needed and self.must <= self.answers.keys()
 
 
-def _answers(answer: Message, request: Message | None) -> bool:
+def is_answer(answer: Message, request: Message | None) -> bool:
     """Whether an answer belongs to a request; sites name its digest."""
     if request is None:
         return False

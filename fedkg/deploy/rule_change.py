@@ -33,6 +33,7 @@ from fedkg.deploy.federation_folders import (
 from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import describe_difference
+from fedkg.deploy.quorum_and_deadline_transport import is_answer
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, JobError, UsageError
 from fedkg.jobs.folder import PACK as RUN_PACK
@@ -43,8 +44,10 @@ from fedkg.pack import Pack, load, pack_bytes
 
 PREVIOUS = "previous.fkgpack"
 
-ASK_S = 30.0
-"""Seconds in which sites say, between two rounds, whether they have confirmed."""
+ASK_S, ASK_SLOW_S = 30.0, 1.0
+"""Seconds in which sites say, between two rounds, whether they have confirmed; those that did not
+answer the last time have less: a late answer comes with the next question.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +204,8 @@ class Confirmations:
     """Why sites that were asked in this round did not answer."""
     _noted: set[tuple[str, str, str]] = field(default_factory=set)
     """Rules, site and reason of the notes about sites that do not answer."""
+    _slow: set[str] = field(default_factory=set)
+    """Sites that did not answer their last question: rounds do not wait for them again."""
 
     def is_due(self) -> bool:
         """Whether the training must be prepared again before its next round: enough sites have
@@ -268,13 +273,17 @@ class Confirmations:
 
     def _ask(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
         """The replies that come in time, by site; of other requests' replies none."""
-        if not requests:
-            return {}
-        return {
-            reply.site: reply
-            for reply in self.transport.exchange(requests, seconds=ASK_S)
-            if reply.site in requests and (reply.message is None or reply.message.kind == "rules")
-        }
+        found: dict[str, Reply] = {}
+        slow = self._slow & requests.keys()
+        for asked, seconds in ((requests.keys() - slow, ASK_S), (slow, ASK_SLOW_S)):
+            if asked:
+                exchange = {name: requests[name] for name in requests if name in asked}
+                for reply in self.transport.exchange(exchange, seconds=seconds):
+                    request = requests.get(reply.site)
+                    if reply.message is None or is_answer(reply.message, request):
+                        found[reply.site] = reply
+        self._slow = (self._slow | requests.keys()) - found.keys()
+        return {name: reply for name, reply in found.items() if name in requests}
 
     def _offer(self, question: Message, name: str) -> Message:
         body = bytearray((self.folder / CHANGE / f"{name}.zip").read_bytes())
@@ -283,10 +292,7 @@ class Confirmations:
 
 def _why_silent(names: Sequence[str], replies: Mapping[str, Reply]) -> dict[str, str]:
     """Why sites did not answer, by site; nothing about those that did."""
-    found = {
-        name: replies[name].error if name in replies else f"no answer within {ASK_S:g} s"
-        for name in names
-    }
+    found = {name: replies[name].error if name in replies else "no answer" for name in names}
     return {name: why for name, why in found.items() if why}
 
 

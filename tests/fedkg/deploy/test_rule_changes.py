@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from fedkg.deploy.federation_folders import (
 from fedkg.deploy.kept_descriptions import keep_answer, list_described
 from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
-from fedkg.deploy.rule_change import load_change, propose_rules, roll_back
+from fedkg.deploy.rule_change import Confirmations, load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
 from fedkg.deploy.server_lifecycle import read_status
 from fedkg.deploy.signing import create_key
@@ -278,6 +278,42 @@ def test_new_rules_wait_for_a_site_that_does_not_answer_and_the_training_goes_on
     assert wait.startswith("the new rules wait for wien: the operator pauses; the training goes on")
     [row] = run.rows("rule_changes.csv")
     assert (row["round"], row["not_confirmed"]) == ("5", "wien")
+
+
+def test_rounds_wait_once_for_a_site_that_hangs(tmp_path):
+    """Later questions give it a second; its answer to other rules is no confirmation."""
+    federation = create(tmp_path)
+    federation.propose(STRICTER)
+    waits: list[tuple[list[str], float]] = []
+    sites = {name: open_site(federation.folder / name) for name in SIZES}
+    inner = LoopbackTransport(sites=sites)
+    old = Message(kind="rules", fields={"confirmed": "before", "request": "of another change"})
+
+    class WienHangs:
+        def present(self) -> tuple[str, ...]:
+            return inner.present()
+
+        def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+            waits.append((list(requests), seconds))
+            yield Reply(site="wien", message=old)
+            answering = {name: one for name, one in requests.items() if name != "wien"}
+            yield from inner.exchange(answering, seconds=seconds)
+
+    changes = Confirmations(
+        folder=federation.server,
+        transport=WienHangs(),
+        names=tuple(SIZES),
+        needed=3,
+        on_note=federation.notes.append,
+    )
+    assert not changes.is_due()
+    assert (list(SIZES), 30.0) in waits
+    waits.clear()
+    assert not changes.is_due()
+    assert [wait for wait in waits if "wien" in wait[0]] == [(["wien"], 1.0)]
+    change = load_change(federation.server)
+    assert change is not None
+    assert change.confirmed == {}
 
 
 def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path):
