@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -518,6 +519,8 @@ def _compile(
     _complain_of_nothing(bodies, names, program, problems)
     if problems.failed or (check_only and not (program.rows or program.conditions)):
         return None, program
+    if check_only and reasons is None and not program.knowledge:  # nobody reads the pack
+        return None, program
     pack = _pack(program, names.client, sources)
     if program.knowledge:
         from fedkg_compiler.frontends.knowledge.consistency_proof import prove
@@ -766,6 +769,7 @@ def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract
     return contract.model_copy(update={"columns": columns})
 
 
+@cache
 def _version() -> str:
     try:
         return metadata.version("fedkg")

@@ -1,14 +1,15 @@
 """The language server: `LanguageService` and the checks behind the Language Server Protocol 3.17.
 
-It talks over standard input and output, with one client. A change is answered with a quick check at
-once, and with a full check in another process when nothing has changed for a while.
+It talks over standard input and output, with one client. A change is answered with the first part
+of a quick check at once, with its other parts (what reads a changed declaration) as they are ready,
+and with a full check in another process when nothing has changed for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -40,6 +41,9 @@ from fedkg_compiler.input_files import GRAPH_SUFFIXES
 
 IDLE = 0.4
 """Seconds without a change after which the full check starts."""
+
+PAUSE = 0.005
+"""Seconds between two parts of a quick check, in which a change can arrive."""
 
 FULL_CHECK = (sys.executable, "-m", "fedkg", "lsp", "--check")
 """The command that reads a `Request` and writes a `Result`."""
@@ -156,18 +160,41 @@ class RuleLanguageServer(LanguageServer):
         return known
 
     def check_now(self, uri: str) -> None:
-        """Publish the diagnostics of the quick check, and plan the full one."""
+        """Publish the diagnostics of the first part of the quick check, and plan the others and the
+        full check.
+        """
         file = self.open_file(uri)
-        try:
-            document, notes = self.restrict(file.document)
-            file.diagnostics = with_notes(file.check.check(document), notes)
-        except FedkgError as error:
-            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
-            return
-        self.publish(uri)
         if file.waiting is not None:
             file.waiting.cancel()
-        file.waiting = asyncio.get_running_loop().create_task(self._check_fully(uri, file))
+        document, notes = self.restrict(file.document)
+        parts = (with_notes(found, notes) for found in file.check.check_in_parts(document))
+        if self._check_part(file, parts):
+            self.publish(uri)
+            file.waiting = asyncio.get_running_loop().create_task(self._go_on(uri, file, parts))
+
+    def _check_part(self, file: OpenFile, parts: Iterator[tuple[Diagnostic, ...]]) -> bool:
+        """Take the diagnostics after the next part of a quick check; False if there is none."""
+        try:
+            file.diagnostics = next(parts)
+        except StopIteration:
+            return False
+        except FedkgError as error:
+            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
+            return False
+        return True
+
+    async def _go_on(
+        self, uri: str, file: OpenFile, parts: Iterator[tuple[Diagnostic, ...]]
+    ) -> None:
+        """Publish what the other parts of a quick check change, then the full check."""
+        await asyncio.sleep(PAUSE)
+        shown = file.diagnostics
+        while self._check_part(file, parts):
+            if file.diagnostics != shown:
+                shown = file.diagnostics
+                self.publish(uri)
+            await asyncio.sleep(PAUSE)
+        await self._check_fully(uri, file)
 
     def publish(self, uri: str) -> None:
         """Send the diagnostics of an open file, and of the other files where they have changed."""

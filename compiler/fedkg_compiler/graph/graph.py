@@ -822,6 +822,7 @@ class Graph:
         self._store = self._whole
         for name in ("_process", "_whole_process", "_values", "_all_labels"):
             self.__dict__.pop(name, None)
+        self.vocabulary.forget_local_names()
         self._answers = RecordedAnswers()
         self._columns = self._new_columns()
 

@@ -370,6 +370,7 @@ class Vocabulary:
     graphs: frozenset[str] = frozenset()
     store: ox.Store = field(default_factory=ox.Store)
     told: ox.Store | None = None
+    _local_names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def shorten(self, iri: str) -> str:
         """Return the prefixed name of an IRI, or ``<IRI>`` where no prefix fits."""
@@ -437,8 +438,17 @@ class Vocabulary:
         """Return the local names of a namespace's IRIs in the graph, those of named graphs among
         them, that messages may show.
 
-        Scans every triple, so for messages only.
+        Scans every triple the first time, so for messages only.
         """
+        if namespace not in self._local_names:
+            self._local_names[namespace] = self._find_local_names(namespace)
+        return self._local_names[namespace]
+
+    def forget_local_names(self) -> None:
+        """Scan the triples again: there are more."""
+        self._local_names.clear()
+
+    def _find_local_names(self, namespace: str) -> frozenset[str]:
         store = self.store if self.told is None else self.told
         iris = (
             node.value

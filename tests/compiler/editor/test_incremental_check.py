@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
+from fedkg_compiler.editor import incremental_check
 from fedkg_compiler.editor.incremental_check import IncrementalCheck
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.syntax import parser
@@ -17,6 +19,7 @@ from fedkg_compiler.pipeline import compile_rules
 ROOT = Path(__file__).parents[3]
 FILES = [
     ROOT / "examples/milling/rules.fkg",
+    ROOT / "examples/building/rules.fkg",
     ROOT / "examples/hvac/rules.fkg",
     ROOT / "examples/plants/rules.fkg",
     ROOT / "rules/templates/until.fkg",
@@ -29,11 +32,16 @@ def check_whole(path: Path, text: str) -> list[str]:
     return sorted(map(repr, found))
 
 
+DECLARING = ("use ", "prefix ", "timeline ", "signal ", "output ", "constant ", "template ")
+
+
 def edit(text: str, draw: random.Random) -> str:
-    """Damage, remove, repeat or move a line, or repair nothing."""
+    """Damage, remove, repeat or move a line, every second time a declaration, or repair nothing."""
     lines = text.split("\n")
-    at = draw.randrange(len(lines))
-    match draw.randrange(5):
+    declarations = [number for number, line in enumerate(lines) if line.startswith(DECLARING)]
+    everywhere = range(len(lines))
+    at = draw.choice(declarations if declarations and draw.random() < 0.5 else everywhere)
+    match draw.randrange(8):
         case 0:
             lines[at] = lines[at].replace(" <= ", " => ", 1).replace("require", "requires", 1)
         case 1:
@@ -43,7 +51,13 @@ def edit(text: str, draw: random.Random) -> str:
         case 2:
             del lines[at]
         case 3:
-            lines.insert(at, "")
+            lines.insert(at, draw.choice(["", "constant q1 = 3", lines[at]]))
+        case 4:
+            lines[at] = re.sub(r" in [\w./]+", draw.choice(["", " in m", " in kPa"]), lines[at])
+        case 5:
+            lines[at] = re.sub(r"\d+", lambda found: f"{found[0]}1", lines[at], count=1)
+        case 6:
+            lines[at] = re.sub(r"(\w+):(\w+)", r"\1:\2x", lines[at], count=1)
         case _:
             lines[at] = lines[at].replace("bar", "degC").replace("degC", "K")
     return "\n".join(lines)
@@ -51,14 +65,18 @@ def edit(text: str, draw: random.Random) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 @pytest.mark.parametrize("edits", [5, pytest.param(30, marks=pytest.mark.slow)])
-def test_edits_one_after_the_other(path: Path, edits: int) -> None:
+def test_edits_one_after_the_other(path: Path, edits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(path.stem)
+    monkeypatch.setattr(incremental_check, "PART_SECONDS", 0.0)  # a part has one rule
     check = IncrementalCheck()
     original = path.read_text()
     texts = [original]
     for _ in range(edits):
         texts.append(edit(texts[-1] if draw.random() < 0.7 else original, draw))
     for text in texts:
+        if draw.random() < 0.5:
+            next(check.check_in_parts(RuleDocument(path, text)))  # the next edit interrupts it
+            continue
         found = check.check(RuleDocument(path, text))
         assert sorted(map(repr, found)) == check_whole(path, text)
 
@@ -80,6 +98,32 @@ def test_a_change_of_one_rule_parses_no_other_statement(
     found = check.check(RuleDocument(tmp_path / "x.fkg", text.replace("s1 <= 6", "x <= 6")))
     assert [(one.code, one.span.line) for one in found] == [("FKG200", 22)]
     assert parsed == ["rule b require x <= 6 bar\n"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("signal s0 in bar", "signal s0 in K", ["FKG213"] * 40),
+        ("constant most = 8 bar", "constant most = 8 K", ["FKG213"] * 40),
+        ("template low(x)", "template low(x, y)", ["FKG269", *["FKG266"] * 40]),
+        ("signal s0 in bar\n", "\n", ["FKG217"]),
+    ],
+)
+def test_rules_that_read_an_edited_declaration_follow_in_parts(
+    tmp_path: Path, old: str, new: str, codes: list[str]
+) -> None:
+    rules = "".join(f"rule r{one} require follows low(s0)\n" for one in range(40))
+    text = f"signal s0 in bar\nconstant most = 8 bar\ntemplate low(x) = x <= most\n{rules}"
+    check = IncrementalCheck()
+    assert check.check(RuleDocument(tmp_path / "x.fkg", text)) == ()
+    edited = text.replace(old, new)
+    parts = [*check.check_in_parts(RuleDocument(tmp_path / "x.fkg", edited))]
+    assert len(parts) > 1
+    assert [one.code for one in parts[-1]] == codes
+    assert sorted(map(repr, parts[-1])) == check_whole(tmp_path / "x.fkg", edited)
+    again = RuleDocument(tmp_path / "x.fkg", text)
+    next(check.check_in_parts(again))
+    assert check.check(again) == ()
 
 
 def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path: Path) -> None:
