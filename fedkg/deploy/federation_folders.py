@@ -500,10 +500,11 @@ def _require_site(federation: Federation, name: str) -> None:
 
 def check_site_name(name: str) -> None:
     """Raise UsageError if a name is not that of a folder and a file."""
-    if not name or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
+    letters = name.replace("-", "").replace("_", "")
+    if not (letters.isascii() and letters.isalnum()) or len(name) > 64:
         raise UsageError(
             "fedkg names files after a site, and this name is not usable for a file",
-            expected="at most 64 letters, digits, - and _, and not - and _ alone",
+            expected="at most 64 ASCII letters, digits, - and _, and not - and _ alone",
             received=name or "an empty name",
             help="choose another name for the site",
         )

@@ -157,9 +157,9 @@ class Attack:
     def _wrong(self, problem: Problem, y: Tensor) -> Tensor:
         match problem.loss:
             case BinaryCrossEntropy():
-                last = 1.0
+                last = 1
             case CrossEntropy():
-                last = float(max(int(one.max()) for one in problem.clients.y))
+                last = max(int(one.max()) for one in problem.clients.y)
             case CoxLoss():
                 raise JobError(
                     f"the attack `{self.kind}` changes labels, and survival data has none",
@@ -175,8 +175,8 @@ class Attack:
         return wrong_labels(y, self.kind, last)
 
 
-def wrong_labels(y: Tensor, kind: AttackKind, last: float) -> Tensor:
-    """Labels of 0 .. last, each wrong: ``last - y`` if flipped, else `last`."""
+def wrong_labels(y: Tensor, kind: AttackKind, last: int) -> Tensor:
+    """Labels of 0 .. last, each wrong, of the type of `y`: ``last - y`` if flipped, else `last`."""
     return last - y if kind == "flipped_labels" else torch.full_like(y, last)
 
 

@@ -86,7 +86,7 @@ def assign_by_class(test: Labels, train: Sequence[Labels], seed: int) -> NDArray
 
 
 def corrupt_labels(
-    y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: float = 1.0
+    y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: int = 1
 ) -> Tensor:
     """Labels [N] of 0 .. last, with a share of them wrong, see `wrong_labels`."""
     chosen = torch.zeros_like(y, dtype=torch.bool)

@@ -66,7 +66,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 WRONG_FIELDS = [
-    ("name", "../x", "is not a name"),
+    ("name", "../x", "is not a name: ASCII letters"),
     ("title", [1], "must be a text, not [1]"),
     ("rules", "rules.fkg", "must be a list, such as [a, b], not 'rules.fkg'"),
     ("rules", [3], "`rules.0`: must be a text"),

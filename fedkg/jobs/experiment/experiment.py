@@ -1022,7 +1022,7 @@ class Experiment:
             1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
         )
         stream = np.random.Generator(np.random.PCG64([config.seed, 3]))
-        return corrupt_labels(y.to(torch.float32), config.corrupt, stream, last).to(y.dtype)
+        return corrupt_labels(y, config.corrupt, stream, last)
 
     def _positive_weight(self, config: TrialConfig) -> float:
         summary = self.samples.summary

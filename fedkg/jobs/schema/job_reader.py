@@ -422,7 +422,12 @@ def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
                     "must be cpu, cuda, or cuda:1 for the second GPU, not "
                     f"{_short_repr(error['input'])}"
                 )
-            return f"{_short_repr(error['input'])} is not a name: letters, digits, _ . - only"
+            rule = (
+                "a name must not be blank"
+                if error["ctx"]["pattern"] == r"\S"
+                else "ASCII letters, digits, _ . - only, and a letter or digit first"
+            )
+            return f"{_short_repr(error['input'])} is not a name: {rule}"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short_repr(error['input'])}"
 
 

@@ -17,7 +17,9 @@ Count = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=16_384)]
 Seeds = Annotated[int, Field(ge=1, le=10_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-SiteName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./() -]*$", max_length=64)]
+SiteName = Annotated[str, Field(pattern=r"\S")]
+"""Any text that is not blank: a cell of a table can be the name of a site. Folders of a federation,
+which name files after sites, restrict it."""
 DeviceName = Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")]
 Value = str | int | float | bool | None
 

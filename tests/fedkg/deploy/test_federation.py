@@ -229,6 +229,7 @@ def test_site_that_the_sites_file_does_not_describe(own):
         ({"sites": ["graz"]}, "at least two sites"),
         ({"sites": ["graz", "graz"]}, "at least two sites"),
         ({"sites": ["graz", "../linz"]}, "not usable for a file"),
+        ({"sites": ["graz", "köln"]}, "at most 64 ASCII letters"),
     ],
 )
 def test_wrong_federations_are_not_created(tmp_path, options, text):

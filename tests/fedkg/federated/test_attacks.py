@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -168,10 +168,15 @@ def test_nan_is_rejected_by_name() -> None:
         assert all("NaN" in reason for reason in record.excluded.values())
 
 
-def test_flipped_labels_are_those_of_a_problem_with_flipped_labels() -> None:
-    problem = detection(Attack(kind="flipped_labels", clients=("site_2",)))
+@pytest.mark.parametrize(("make", "last"), [(detection, 1), (lambda: classes(SIZES), 3)])
+@pytest.mark.parametrize("place", [0, 2])
+def test_flipped_labels_are_those_of_a_problem_with_flipped_labels(
+    make: Callable[[], Problem], last: int, place: int
+) -> None:
+    attack = Attack(kind="flipped_labels", clients=(f"site_{place}",))
+    problem = replace(make(), attack=attack)
     wrong = list(problem.clients.y)
-    wrong[2] = 1 - wrong[2]
+    wrong[place] = last - wrong[place]
     other = replace(honest(problem), clients=replace(problem.clients, y=tuple(wrong)))
     for (state, _), (expected, _) in zip(rounds(problem), rounds(other), strict=True):
         assert identical(state.models, expected.models)

@@ -59,7 +59,7 @@ def test_a_short_job_takes_defaults_and_absolute_paths(tmp_path):
             "sites.graz.columns.torque.column",
             "is missing",
         ),
-        ({"sites": {"a:b": {}}}, "sites.a:b", "not a name"),
+        ({"sites": {" ": {}}}, "sites. ", "not a name"),
         ({"seeds": 0}, "seeds", "must be at least 1"),
         ({"corrupt": {"site": "graz", "kind": "noise"}}, "corrupt.kind", "flipped_labels"),
         (

@@ -199,11 +199,13 @@ def test_a_site_names_columns_only_with_a_table(job_fields, tmp_path):
 
 
 def test_a_split_by_column(job_fields, tmp_path):
-    frame = generate(1500, 6).with_texts(
-        "site", [("graz", "linz", "wien")[i % 3] for i in range(1500)]
-    )
+    names = ("Süd", "Nord ost", "[wien]")
+    frame = generate(1500, 6).with_texts("site", [names[i % 3] for i in range(1500)])
     table = csv_of(frame, tmp_path / "table.csv")
     data = {**job_fields["data"], "path": str(table), "split": "column"}
-    run = run_job({**job_fields, "data": data, "corrupt": None}, out=tmp_path / "run")
+    own = {name: {**site} for name, site in zip(names, job_fields["sites"].values(), strict=True)}
+    job = {**job_fields, "data": data, "corrupt": None, "sites": own}
+    run = run_job(job, out=tmp_path / "run")
     sites = json.loads((run.folder / "split.json").read_text())["splits"][0]["sites"]
+    assert tuple(sites) == names
     assert all(300 < counts["rows"] < 350 for counts in sites.values())
