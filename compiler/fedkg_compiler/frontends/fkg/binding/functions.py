@@ -149,9 +149,9 @@ def _fit(
 def in_one_unit(
     args: Sequence[Value], scope: Scope
 ) -> tuple[list[Value], Unit | None, Unit | None] | None:
-    """The values in the unit of the first term, so that fixed numbers are converted; the unit of the
-    first value that has one, which bare numbers are in; and the former. None if their units do not
-    fit, which is reported.
+    """The values in the unit of the first term, so that fixed numbers are converted, then the unit
+    of the first value that has one, which bare numbers are in, and that of the first term; None if
+    their units do not fit, which is reported.
     """
     first = next((arg for arg in args if arg.unit is not None), None)
     if first is None or first.unit is None:

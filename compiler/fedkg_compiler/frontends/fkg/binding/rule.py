@@ -743,10 +743,8 @@ def _evaluated_unit(values: Sequence[Value], unit: Unit | None, scope: Scope) ->
     if unit is None or not data or scope.mined:  # `find` reports values in `unit`
         return unit
     held = as_held(next((value for value in data if value.plain), data[0])).unit
-    assert held is not None
-    change = conversion(held, unit)
-    # No number with a factor pi is exact, and kW reads better than N.m.rpm.
-    return unit if change.identity or (held.derived and change.turns) else held
+    # Nobody wrote the unit of a product: kW reads better than N.m.rpm.
+    return unit if held is None or held.derived or conversion(held, unit).identity else held
 
 
 def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
