@@ -229,7 +229,7 @@ def test_a_limit_in_another_unit_is_reached_exactly(
             right = "?high" if sheet else f"{limit} {unit}"
             text.append(f"rule r{len(met)}{each} require {left} {operator} {right}\n")
             met.append(MET[operator])
-    row = ",".join(str(float(number)) for number in [0, *numbers])
+    row = ",".join(str(float(number)) for number in [Fraction(0), *numbers])
     table = read_bytes(f"zero,p0,p1\n{row}\n{row}\n".encode(), "table.csv")
     for found in evaluate(compiled("".join(text)), table).to_json()["rules"]:
         expected, other = ("satisfied", "violated")[:: 1 if met[int(found["rule"][1:])] else -1]
