@@ -47,7 +47,7 @@ def evaluate_draft(folder: Path, sheet: str | None, table: Table) -> Evaluation:
         ("Messstelle;Max;Min\nDruck [bar];2;\nfest;;8\n", 7, ""),
         ("Tag\tHigh\nDruck [bar]\t2.25\n", 1, "bar"),
         ("tag,unit,low,high\nDruck [bar],Kringel,0,2\n", 1, "bar"),
-        ("tag,unit,low,high\nDruck [bar],kPa,0,200\n", 1, "kPa"),
+        ("tag,unit,low,high\nDruck [bar],kPa,0,200\n", 1, "bar"),
         ("tag,EU,low,high\nDruck [bar],kPa,0,200\n", 1, "bar"),
         ("tag,unit,low,high\nDruck [bar],kPa,0,200\nfest,Kringel,1,9\n", 1, "bar"),
         ("tag,low [kPa],high [kPa]\nDruck [bar],0,200\n", 1, "bar"),

@@ -125,7 +125,7 @@ def test_a_header_that_a_signal_of_the_graph_is_read_from_has_its_unit(
     for signal in ("torque", "torque(?m)"):
         declared = f"{RULE_PREFIX}signal {signal} is plant:torque in N.m\n"
         found = by_entity(compiled(f"{declared}rule r {sheet}", [graph]), TABLE)
-        np.testing.assert_allclose(found["Torque"], [-0.005, -0.005, 0.01, -0.011, 0.01])
+        np.testing.assert_allclose(found["Torque"], [-5, -5, 10, -11, 10])
         found = by_entity(compiled(f"{declared}rule r require `Torque` <= 50 N.m", [graph]), TABLE)
         np.testing.assert_allclose(found[""], [-5, -5, 10, -11, 10])
 

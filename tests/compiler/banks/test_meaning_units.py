@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lowering_rows import row_of
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from lowering_rows import compiled, row_of
 
+from fedkg.evaluation import evaluate
+from fedkg.tables import read_bytes
 from fedkg_compiler import compile_rules
 
 
@@ -30,8 +36,8 @@ from fedkg_compiler import compile_rules
         (
             "signal a in bar\nsignal b in mbar\nrule r require a / b <= 110 %",
             {"a": 1, "b": 1000},
-            10,
-            "%",
+            0.1,
+            "",
         ),
         ("signal h in %\nsignal g in %\nrule r require h * g <= 0.5", {"h": 50, "g": 50}, 0.25, ""),
         ("signal h in %\nrule r require h / 2 <= 30", {"h": 50}, 5, "%"),
@@ -103,7 +109,7 @@ def test_a_tag_with_two_units_in_its_sheet_is_rejected(
     Path("limits.csv").write_text("tag;unit;high\nP1;mbar;500\nP1;bar;0.5\n", encoding="utf-8")
     rule = 'rule r for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high'
     assert _codes(rule) == ["FKG216"]
-    assert row_of(f"signal P1 in mbar\n{rule}", {"P1": 300}).robustness == pytest.approx([200, 0.2])
+    assert row_of(f"signal P1 in mbar\n{rule}", {"P1": 300}).robustness == pytest.approx([200, 200])
 
 
 def test_numbers_of_a_sheet_are_in_the_unit_of_their_row(
@@ -156,3 +162,76 @@ def test_a_product_of_columns_without_units_is_not_set_beside_a_power() -> None:
     assert np.isclose(
         row_of("rule r require `n` * `m` <= 9000", {"n": 100, "m": 50}).robustness, 4000
     ).all()
+
+
+PAIRS = {  # the exact size of one limit's unit in the column's unit, and the shift
+    ("bar", "mbar"): (Fraction(1, 1000), Fraction(0)),
+    ("mbar", "bar"): (Fraction(1000), Fraction(0)),
+    ("kW", "W"): (Fraction(1, 1000), Fraction(0)),
+    ("m", "mm"): (Fraction(1, 1000), Fraction(0)),
+    ("mm", "m"): (Fraction(1000), Fraction(0)),
+    ("km/h", "m/s"): (Fraction(18, 5), Fraction(0)),
+    ("m/s", "km/h"): (Fraction(5, 18), Fraction(0)),
+    ("dimensionless", "%"): (Fraction(1, 100), Fraction(0)),
+    ("degC", "K"): (Fraction(1), Fraction(-27315, 100)),
+    ("K", "degC"): (Fraction(1), Fraction(27315, 100)),
+    ("degF", "degC"): (Fraction(9, 5), Fraction(32)),
+    ("degC", "degF"): (Fraction(5, 9), Fraction(-160, 9)),
+}
+TERMS = (
+    "{x}",
+    "{x} 1 ago",
+    "({x} 1 ago initially {x})",
+    "max({x}, {x})",
+    "max of {x} over last 1",
+    "abs({x})",
+    "sum of {x} over last 1",
+    "1 * {x}",
+    "{x} - zero",
+)
+MET = {"<=": True, ">=": True, "==": True, "<": False, ">": False}
+"""Whether a value that is the limit satisfies the comparison."""
+
+
+@settings(max_examples=25)
+@given(
+    pair=st.sampled_from(sorted(PAIRS)),
+    term=st.sampled_from(TERMS),
+    limits=st.lists(st.decimals("0.001", 4000, places=3), min_size=2, max_size=2),
+    sheet=st.booleans(),
+)
+@example(pair=("bar", "mbar"), term="abs({x})", limits=[Decimal(2007), Decimal(1001)], sheet=False)
+@example(pair=("kW", "W"), term="{x}", limits=[Decimal(2007), Decimal(1001)], sheet=True)
+def test_a_limit_in_another_unit_is_reached_exactly(
+    tmp_path_factory: pytest.TempPathFactory,
+    pair: tuple[str, str],
+    term: str,
+    limits: list[Decimal],
+    *,
+    sheet: bool,
+) -> None:
+    (stored, written), (factor, shift) = pair, PAIRS[pair]
+    shifted, differs = stored.startswith("deg"), term.endswith("zero")
+    assume(not (shifted and term in TERMS[5:-1]))  # not multiplied on such a scale
+    assume(not (differs and {"K", "degC"} == set(pair)))  # a difference is not a point
+    numbers = [Fraction(str(limit)) * factor + shift * (not differs) for limit in limits]
+    assume(min(numbers) > 0 or term in TERMS[:5])
+    met: list[bool] = []
+    text = [f"timeline step 5 min\nsignal zero in {stored}\n"]
+    folder = tmp_path_factory.mktemp("sheet")
+    for i, limit in enumerate(limits):
+        text.append(f"signal p{i} in {stored}\n")
+        unit = "" if written == "dimensionless" else written
+        (folder / f"{i}.csv").write_text(f"tag,high\np{i},{limit} {unit}\n", encoding="utf-8")
+        for operator in MET:
+            each = f' for ?tag, ?high in table "{folder}/{i}.csv"' if sheet else ""
+            left = term.format(x="value(?tag)" if sheet else f"p{i}")
+            right = "?high" if sheet else f"{limit} {unit}"
+            text.append(f"rule r{len(met)}{each} require {left} {operator} {right}\n")
+            met.append(MET[operator])
+    row = ",".join(str(float(number)) for number in [Fraction(0), *numbers])
+    table = read_bytes(f"zero,p0,p1\n{row}\n{row}\n".encode(), "table.csv")
+    for found in evaluate(compiled("".join(text)), table).to_json()["rules"]:
+        expected, other = ("satisfied", "violated")[:: 1 if met[int(found["rule"][1:])] else -1]
+        assert found[expected] > 0, (text, row)
+        assert found[other] == 0, (text, row)

@@ -22,7 +22,9 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Moving,
     Scope,
     Value,
+    as_held,
     difference_advice,
+    proportional,
     term_of,
     zero_of,
 )
@@ -89,7 +91,9 @@ def aggregate(node: Aggregate, scope: Scope) -> Value | None:
     if isinstance(value, Fixed) and (op in ("sum", "count") or members.sizes.all()):
         inner.rows.forget()
         return Fixed(values=_reduce_constants(op, value.values, members), unit=unit, span=node.span)
-    term = term_of(value, inner)
+    if op == "sum":
+        value = proportional(value, inner)
+    term = term_of(as_held(value), inner)
     if term is None:
         return None
     moves = isinstance(value, Moving) and op != "count"
@@ -104,6 +108,7 @@ def aggregate(node: Aggregate, scope: Scope) -> Value | None:
         span=node.span,
         plain=moves and isinstance(value, Moving) and value.plain,
         bare=tuple(columns for group in bare for columns in group),
+        held=value.held if moves and isinstance(value, Moving) else None,
     )
 
 

@@ -18,9 +18,11 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Moving,
     Scope,
     Value,
+    as_held,
     difference_advice,
     in_unit,
     mismatch,
+    proportional,
     term_of,
     value_advice,
     zero_of,
@@ -72,7 +74,7 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
     fitted = _fit(function, args, scope)
     if fitted is None:
         return None
-    values, unit = fitted
+    values, unit, held = fitted
     if all(isinstance(value, Fixed) for value in values):
         arrays = [value.values for value in values if isinstance(value, Fixed)]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -100,32 +102,35 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
         unit=unit,
         span=node.span,
         bare=bare if function in _SAME_KIND else (),
+        held=held,
     )
 
 
 def _fit(
     function: str, args: Sequence[Value], scope: Scope
-) -> tuple[list[Value], Unit | None] | None:
-    """The arguments in the units that the function wants, and the unit of its result."""
+) -> tuple[list[Value], Unit | None, Unit | None] | None:
+    """The arguments in the units that the function wants, the unit of its result, and the unit that
+    the result is held in.
+    """
     first = args[0]
     if function in ("min", "max"):
         return in_one_unit(args, scope)
     if function in _ANGLES:
         radian = parse_unit("rad")
         if first.unit is None or not isinstance(radian, Unit) or _is_number(first.unit):
-            return [_as_number(first, scope)], NUMBER
+            return [_as_number(first, scope)], NUMBER, None
         if not same_dimension(first.unit, radian):
             advice = "give it an angle, in rad or deg; a speed times a duration is one: speed * 2 s"
             _refused(function, first, "an angle", advice, scope)
             return None
-        return [in_unit(first, radian, scope)], NUMBER
+        return [in_unit(first, radian, scope)], NUMBER, None
     if function in _PLAIN:
         if first.unit is not None and not _is_number(first.unit):
             _refused(
                 function, first, "a plain number", "divide by a quantity of the same kind", scope
             )
             return None
-        return [_as_number(first, scope)], NUMBER
+        return [_as_number(first, scope)], NUMBER, None
     if first.unit is not None and first.unit.affine and function not in ("floor", "ceil", "round"):
         message = (
             f"`{function}` of a value in {first.unit.text} has no meaning: {zero_of(first.unit)}"
@@ -133,22 +138,32 @@ def _fit(
         scope.problems.error("FKG215", first.span, message, difference_advice(first.unit))
         return None
     if function == "sqrt":
-        return [first], None if first.unit is None else power(first.unit, Fraction(1, 2))
-    return [first], first.unit
+        unit = None if first.unit is None else power(first.unit, Fraction(1, 2))
+        return [first], unit, None
+    if function == "abs":
+        first = proportional(first, scope)
+        return [as_held(first)], first.unit, first.held if isinstance(first, Moving) else None
+    return [first], first.unit, None
 
 
-def in_one_unit(args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit | None] | None:
-    """The values in the unit of the first that has one, and that unit; None if their units do not
-    fit, which is reported.
+def in_one_unit(
+    args: Sequence[Value], scope: Scope
+) -> tuple[list[Value], Unit | None, Unit | None] | None:
+    """The values in the unit of the first term, so that fixed numbers are converted, then the unit
+    of the first value that has one, which bare numbers are in, and that of the first term; None if
+    their units do not fit, which is reported.
     """
     first = next((arg for arg in args if arg.unit is not None), None)
     if first is None or first.unit is None:
-        return list(args), None
+        return list(args), None, None
     for arg in args:
         if arg.unit is not None and not same_dimension(arg.unit, first.unit):
             mismatch(first, arg, "combined with", scope)
             return None
-    return [in_unit(arg, first.unit, scope) for arg in args], first.unit
+    data = next((arg for arg in args if isinstance(arg, Moving) and arg.unit is not None), first)
+    held = as_held(data).unit
+    args = [in_unit(arg, first.unit, scope) if arg.unit is None else arg for arg in args]
+    return [in_unit(arg, held, scope) for arg in args], first.unit, held
 
 
 def _is_number(unit: Unit) -> bool:

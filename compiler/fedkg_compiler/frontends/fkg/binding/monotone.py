@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.pack import Formula, Slot, atoms, subterms
-from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View, compare, term_of
+from fedkg_compiler.frontends.fkg.binding.scope import Fixed, Scope, View, as_held, compare
 from fedkg_compiler.frontends.fkg.syntax.tree import Head, Monotone
 from fedkg_compiler.ir import BookView, quoted
 
@@ -38,11 +38,9 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
         return None
     before, after = (there, here) if node.feature is None else (here, there)
     low, high = (before, after) if node.direction == "falls" else (after, before)
-    left, right = term_of(low, scope), term_of(high, scope)
-    if left is None or right is None:
-        return None
-    scope.compared.append(here.unit.step().text if here.unit else "")
-    formula = compare("<=", left, right, None, scope.rows)
+    unit = as_held(here).unit
+    scope.compared.append(unit.step().text if unit else "")
+    formula = compare("<=", low.term, high.term, None, scope.rows)
     if node.feature is not None and not _predicts(formula):
         scope.problems.error(
             "FKG226",

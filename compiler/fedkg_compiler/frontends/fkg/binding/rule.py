@@ -53,6 +53,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     Value,
     View,
     add,
+    as_held,
     compare,
     divide,
     in_unit,
@@ -63,6 +64,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     multiply,
     negate,
     raise_to,
+    settled,
     term_of,
     truth_compared,
 )
@@ -200,14 +202,14 @@ def _with_initial(
     alike = in_one_unit((value, initial), scope)
     if alike is None:
         return None
-    (earlier, first), unit = alike
+    (earlier, first), unit, held = alike
     then, otherwise = term_of(earlier, scope), term_of(first, scope)
     if then is None or otherwise is None:
         return None
     known = other_step("once", steps, scope)
     term = Choose(condition=known, then=then, otherwise=otherwise)
     bare = (*value.bare, *(initial.bare if isinstance(initial, Moving) else ()))
-    return replace(value, term=term, unit=unit, bare=bare)
+    return replace(value, term=term, unit=unit, bare=bare, held=held)
 
 
 BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {
@@ -612,21 +614,22 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     bound = _bind_sides(node, scope)
     if bound is None:
         return None
-    values, unit, tolerance = bound
+    values, unit, evaluated, tolerance = bound
     if unit is None:
         scope.book.compare_bare(
             [columns for value in values if isinstance(value, Moving) for columns in value.bare],
             node.span,
         )
     _ask_about_gauges(values, unit, scope)
-    sides = [in_unit(value, unit, scope) for value in values]
+    values = [in_unit(value, unit, scope) if value.unit is None else value for value in values]
+    sides = [settled(in_unit(value, evaluated, scope), scope) for value in values]
     if tolerance is None:
-        _never(node, sides, scope)
+        _never(node, [in_unit(value, unit, scope) for value in values], scope)
         if len(sides) == 2:
             asked = _truth(sides[0], node.operators[0].text, sides[1], scope)
             if asked is not None:
                 return asked
-    scope.compared.append(unit.step().text if unit else "")
+    scope.compared.append(evaluated.step().text if evaluated else "")
     terms = [term_of(side, scope) for side in sides]
     formulas = []
     for i, operator in enumerate(node.operators):
@@ -639,9 +642,9 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
 
 def _bind_sides(
     node: Comparison, scope: Scope
-) -> tuple[list[Value], Unit | None, Term | None] | None:
-    """The compared values, the unit of the comparison, and the tolerance in it; None if something
-    is wrong, which has been reported.
+) -> tuple[list[Value], Unit | None, Unit | None, Term | None] | None:
+    """The compared values, the unit of bare ones among them, the unit in which they are compared,
+    and the tolerance in it; None if something is wrong, which has been reported.
     """
     values = [bind(operand, scope) for operand in node.operands]
     tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
@@ -652,10 +655,11 @@ def _bind_sides(
     has_units = any(value.unit is not None for value in known)
     if unit is not None and has_units and not _comparable(known, unit, scope):
         return None
+    evaluated = _evaluated_unit(known, unit, scope)
     if tolerance is None:
-        return known, unit, None
-    slack = _tolerance(tolerance, unit, scope)
-    return None if slack is None else (known, unit, slack)
+        return known, unit, evaluated, None
+    slack = _tolerance(tolerance, unit, evaluated, scope)
+    return None if slack is None else (known, unit, evaluated, slack)
 
 
 def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | None:
@@ -716,8 +720,8 @@ def _as_differences(values: Sequence[Value]) -> list[Value]:
 
 
 def comparison_unit(values: Sequence[Value]) -> Unit | None:
-    """The unit in which values are compared: that of the first signal standing plainly, else of the
-    first number written with one.
+    """The unit of bare numbers in a comparison: that of the first signal standing plainly, else of
+    the first number written with one.
     """
     for wanted in (
         [value for value in values if isinstance(value, Moving) and value.plain],
@@ -728,6 +732,19 @@ def comparison_unit(values: Sequence[Value]) -> Unit | None:
             if value.unit is not None:
                 return value.unit
     return None
+
+
+def _evaluated_unit(values: Sequence[Value], unit: Unit | None, scope: Scope) -> Unit | None:
+    """The unit in which values are compared: that of the first signal standing plainly, else of the
+    first calculated value, as the table holds it. Fixed numbers are converted into it, because they
+    can be converted exactly.
+    """
+    data = [value for value in values if isinstance(value, Moving) and value.unit is not None]
+    if unit is None or not data or scope.mined:  # `find` reports values in `unit`
+        return unit
+    held = as_held(next((value for value in data if value.plain), data[0])).unit
+    # Nobody wrote the unit of a product: kW reads better than N.m.rpm.
+    return unit if held is None or held.derived or conversion(held, unit).identity else held
 
 
 def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
@@ -759,8 +776,13 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
     return fine
 
 
-def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
-    """The tolerance in the comparison's unit: a difference, fixed, not negative."""
+def _tolerance(
+    value: Value, unit: Unit | None, evaluated: Unit | None, scope: Scope
+) -> Term | None:
+    """The tolerance in the unit that is compared in: a difference, fixed, not negative.
+
+    A bare one is in the unit of bare numbers.
+    """
     if not isinstance(value, Fixed):
         message, advice = (
             "a tolerance is a number or a value of the quantifier, not a signal",
@@ -785,7 +807,8 @@ def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
         advice = f"write it in {step.text}" if step.text else "write it without a unit"
         scope.problems.error("FKG213", value.span, message, advice)
         return None
-    return term_of(in_unit(replace(value, unit=given), step, scope), scope)
+    value = in_unit(value, step, scope) if given is None else replace(value, unit=given)
+    return term_of(in_unit(value, evaluated and evaluated.step(), scope), scope)
 
 
 def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) -> None:

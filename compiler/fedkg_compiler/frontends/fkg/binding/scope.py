@@ -350,6 +350,9 @@ class Moving:
         unit_place: where the unit was concluded from, if no declaration says it.
         bare: ids [R] of the columns, one array for each reading, that take a unit as soon as one is
             known for the whole.
+        held: the unit of what the term gives, where that is not yet `unit`: the fixed numbers that
+            it meets are converted instead, because they can be converted exactly. `settled` gives
+            it in `unit`.
     """
 
     term: Term
@@ -358,6 +361,7 @@ class Moving:
     plain: bool = False
     unit_place: Span | None = None
     bare: tuple[NDArray[np.int64], ...] = ()
+    held: Unit | None = None
 
 
 Value = Fixed | Moving
@@ -613,9 +617,10 @@ def in_time(span: Span, scope: Scope) -> None:
 # Arithmetic and comparisons with units: what may be added, multiplied and compared, the
 # conversions that it needs, and the formula of one comparison.
 #
-# Terms keep the order in which they are written; a conversion is one multiplication (or division,
-# where that is the exact form) and, for units with an offset, one addition. Values in the same
-# unit need none.
+# Terms keep the order in which they are written. Fixed numbers are converted into the unit of the
+# data beside them, exactly and rounded once. Data is converted only where it meets data in another
+# unit, or where a calculation needs a unit: by one multiplication (or division, where that is the
+# exact form) and, for units with an offset, one addition.
 #
 # Letter: R rows.
 
@@ -623,7 +628,10 @@ _ANGLES = {"deg", "degree", "degrees", "°"}
 
 
 def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
-    """The value in a unit of the same dimension; a bare value takes the unit as it is."""
+    """The value in a unit of the same dimension; a bare value takes the unit as it is.
+
+    The term of a moving value stays in the unit that it is held in.
+    """
     if unit is None:
         return value
     if value.unit is None:
@@ -647,12 +655,39 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
         return replace(value, unit=unit)
     if isinstance(value, Fixed):
         return replace(value, values=change.apply(value.values), unit=unit)
-    term = value.term
+    return replace(value, unit=unit, held=value.held or value.unit, plain=False)
+
+
+def as_held(value: Value) -> Value:
+    """The value in the unit that its term is held in."""
+    if isinstance(value, Fixed) or value.held is None:
+        return value
+    return replace(value, unit=value.held, held=None)
+
+
+def settled(value: Value, scope: Scope) -> Value:
+    """The value with its term in its unit."""
+    if isinstance(value, Fixed) or value.held is None or value.unit is None:
+        return value
+    change, term = conversion(value.held, value.unit), value.term
     if change.factor != 1 or change.turns:
         term = _scaled(term, change.factor, change.turns, change.scale, scope)
     if change.shift:
         term = join_sum(term, scope.rows.param(np.array(float(change.shift))))
-    return replace(value, term=term, unit=unit, plain=False)
+    return replace(value, term=term, held=None)
+
+
+def proportional(value: Value, scope: Scope) -> Value:
+    """The value, with its term in a unit that has the zero of its unit: then sums and multiples may
+    be taken before a conversion.
+    """
+    shifted = (
+        isinstance(value, Moving)
+        and value.held is not None
+        and value.unit is not None
+        and conversion(value.held, value.unit).shift
+    )
+    return settled(value, scope) if shifted else value
 
 
 def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
@@ -694,6 +729,7 @@ def _scaled(term: Term, factor: Fraction, turns: int, scale: float, scope: Scope
 
 def term_of(value: Value, scope: Scope) -> Term | None:
     """The value as a term of the skeleton; None, with a problem, where a number is not finite."""
+    value = settled(value, scope)
     if isinstance(value, Moving):
         return value.term
     wrong = np.flatnonzero(~np.isfinite(value.values))
@@ -788,6 +824,7 @@ def add(a: Value, b: Value, op: Literal["+", "-"], span: Span, scope: Scope) -> 
         return Fixed(
             values=a.values + b.values if op == "+" else a.values - b.values, unit=unit, span=span
         )
+    a, b, held = _held_alike(a, b, scope)
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
@@ -803,7 +840,24 @@ def add(a: Value, b: Value, op: Literal["+", "-"], span: Span, scope: Scope) -> 
         span=span,
         plain=plain,
         bare=bare,
+        held=held.step() if held is not None and unit is not None and unit.difference else held,
     )
+
+
+def _held_alike(a: Value, b: Value, scope: Scope) -> tuple[Value, Value, Unit | None]:
+    """Both sides of a sum in the unit that the term of the first moving one is held in, and that
+    unit; None where it is the unit of the sum.
+    """
+    data, other = (a, b) if isinstance(a, Moving) else (b, a)
+    assert isinstance(data, Moving)
+    own, held = data.unit, data.held
+    if held is None or own is None or other.unit is None:
+        return a, b, None
+    if not own.affine and (other.unit.affine or conversion(held, own).shift):
+        return a, b, None  # where the zero lies is known in the unit of the sum alone
+    data = as_held(data)
+    other = in_unit(other, held if other.unit.affine or not own.affine else held.step(), scope)
+    return (data, other, held) if isinstance(a, Moving) else (other, data, held)
 
 
 def _sum_unit(
@@ -877,11 +931,13 @@ def multiply(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     """``a * b``."""
     if not (_no_point(a, "multiplied", scope) and _no_point(b, "multiplied", scope)):
         return None
+    a, b = _as_factor(a, b, scope), _as_factor(b, a, scope)
     a, b = _revolutions(a, b, scope), _revolutions(b, a, scope)
     unit = _product_unit(a, b)
     if isinstance(a, Fixed) and isinstance(b, Fixed):
         return _share(Fixed(values=a.values * b.values, unit=unit, span=span), a, b, scope)
-    left, right = term_of(a, scope), term_of(b, scope)
+    held = next((one.held for one in (a, b) if isinstance(one, Moving) and one.held), None)
+    left, right = term_of(as_held(a), scope), term_of(as_held(b), scope)
     if left is None or right is None:
         return None
     return _share(
@@ -890,6 +946,7 @@ def multiply(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
             unit=unit,
             span=span,
             bare=_bare_times(a, b) or _bare_times(b, a),
+            held=held,
         ),
         a,
         b,
@@ -907,11 +964,12 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
             "FKG228", b.span, f"this divides by 0{scope.where(row)}", value_advice(scope)
         )
         return None
+    a, b = _as_factor(a, b, scope), settled(b, scope)
     _per_count(a, b, scope)
     unit = _product_unit(a, b, below=True)
     if isinstance(a, Fixed) and isinstance(b, Fixed):
         return _share(Fixed(values=a.values / b.values, unit=unit, span=span), a, b, scope)
-    left, right = term_of(a, scope), term_of(b, scope)
+    left, right = term_of(as_held(a), scope), term_of(b, scope)
     if left is None or right is None:
         return None
     return _share(
@@ -920,11 +978,18 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
             unit=unit,
             span=span,
             bare=_bare_times(a, b),
+            held=a.held if isinstance(a, Moving) else None,
         ),
         a,
         b,
         scope,
     )
+
+
+def _as_factor(value: Value, other: Value, scope: Scope) -> Value:
+    """The value as it is multiplied: a multiple of it may stay in the unit that it is held in."""
+    bare = isinstance(other, Fixed) and other.unit is None
+    return proportional(value, scope) if bare else settled(value, scope)
 
 
 def _bare_times(value: Value, factor: Value) -> tuple[NDArray[np.int64], ...]:
@@ -946,7 +1011,7 @@ def _share(value: Value, a: Value, b: Value, scope: Scope) -> Value:
         and b.unit is not None
         and not value.unit.dimension
     )
-    return in_unit(value, NUMBER, scope) if plain else value
+    return settled(in_unit(value, NUMBER, scope), scope) if plain else value
 
 
 def _per_count(a: Value, b: Value, scope: Scope) -> None:
@@ -1037,13 +1102,16 @@ def negate(a: Value, span: Span, scope: Scope) -> Value | None:
         return replace(a, values=-a.values, span=span)
     if not _no_point(a, "negated", scope):
         return None
-    return Moving(term=Negate(arg=a.term), unit=a.unit, span=span, plain=a.plain, bare=a.bare)
+    a = proportional(a, scope)
+    assert isinstance(a, Moving)
+    return replace(a, term=Negate(arg=a.term), span=span, unit_place=None)
 
 
 def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | None:
     """``a ^ exponent``."""
     if not _no_point(a, "raised to a power", scope):
         return None
+    a = settled(a, scope)
     if a.unit is not None and abs(exponent) > MAX_EXPONENT:
         scope.problems.error(
             "FKG236",

@@ -31,6 +31,7 @@ from fedkg_compiler.frontends.fkg.binding.scope import (
     difference_advice,
     divide,
     in_time,
+    proportional,
     zero_of,
 )
 from fedkg_compiler.frontends.fkg.binding.temporal import becomes
@@ -110,8 +111,10 @@ def _of_value(node: OverTime, body: Expression, scope: Scope) -> Value | None:
         advice = f"take their mean; or {difference_advice(value.unit)}"
         scope.problems.error("FKG215", body.span, message, advice)
         return None
+    summed = proportional(value, scope) if op == "sum" else value
+    assert isinstance(summed, Moving)
     plain = value.plain and op != "sum"
-    return replace(value, term=window(op, value.term), span=node.span, plain=plain)
+    return replace(summed, term=window(op, summed.term), span=node.span, plain=plain)
 
 
 def _rate(node: OverTime, value: Moving, scope: Scope) -> Value | None:
