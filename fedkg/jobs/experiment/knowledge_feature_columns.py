@@ -27,6 +27,7 @@ from fedkg.jobs.experiment.site_knowledge import (
     Said,
     SiteKnowledge,
     TrainedPredictor,
+    last_step,
     sources_of,
 )
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
@@ -311,7 +312,7 @@ def site_columns(
             )
         columns = columns if own is None else form.merge(columns, own)
     for source in sources_of(known, predictor):
-        columns = form.merge(columns, form.encode(source(data)))
+        columns = form.merge(columns, form.encode(source(last_step(data))))
     return columns
 
 

@@ -104,7 +104,9 @@ def test_the_trial_with_projection_is_preferred_and_named(tmp_path, capsys):
         rules.replace("fault <= 0.3", "fault <= 0.2").replace("feed > 90 kg/h", "feed > 0.09 t/h")
     )
     changed = call(capsys, "monitor", *paths)
-    assert f"no drift of a rule that differs from {tmp_path / 'run'}: quiet: stricter" in changed.err
+    assert (
+        f"no drift of a rule that differs from {tmp_path / 'run'}: quiet: stricter" in changed.err
+    )
     assert "fault <= 0.3 -> if temp < 40 degC then fault <= 0.2\n" in changed.err
     expected = drift_states(asked) | {"quiet": "unknown"}
     assert drift_states(changed) == expected, changed.err
