@@ -133,6 +133,24 @@ def of_rules(heat: float, flow: float) -> tuple[list[int], int | None]:
     return allowed, 2 if flow > 5 and heat > 70 else 1
 
 
+def test_a_label_that_no_rule_reads_can_be_trained(tmp_path: Path) -> None:
+    (tmp_path / "own.fkg").write_text(OWN)
+    fields = document(tmp_path, north={"knowledge": str(tmp_path / "own.fkg"), "trust": 0.5})
+    declared = RULES.replace("if heat < 20 degC then grade is A", "heat >= 0 degC")
+    (tmp_path / "rules.fkg").write_text(declared)
+    _, trial = prepare(fields)
+    assert (trial.output, trial.samples.source.classes) == ("grade", ("A", "B", "C"))
+    plain, answers = chances(trial, 0)
+    for (heat, flow), s, answer in zip(raw(trial, 0), plain, answers, strict=True):
+        np.testing.assert_allclose(answer, mixed(s, *of_rules(heat, flow), 0.5), atol=1e-5)
+
+    (tmp_path / "rules.fkg").write_text(declared + "output loss in kW\n")
+    with pytest.raises(JobError, match=r"several outputs(.|\n)*grade, loss"):
+        prepare(fields)
+    _, trial = prepare(fields | {"output": "grade"})
+    assert trial.output == "grade"
+
+
 def test_each_site_uses_its_own_rules_and_trust(tmp_path: Path) -> None:
     (tmp_path / "own.fkg").write_text(OWN)
     own = {"knowledge": str(tmp_path / "own.fkg")}
