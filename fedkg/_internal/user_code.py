@@ -88,7 +88,7 @@ def describe_class(instance: object) -> str:
 
 
 def locate_failure(error: Exception) -> JobError | None:
-    """The error with its place in a file that fedkg loaded, or a lack of memory; None for others."""
+    """The error with its place in a file that fedkg loaded, or a lack of memory; else None."""
     if isinstance(error, FedkgError):
         return None
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
