@@ -364,10 +364,15 @@ def compare_rules(
     """
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
-    with needs_compiler("comparing rules"):
-        from fedkg_compiler.analysis.pack_difference import differences as compare
+    return compare_packs(before, after)
 
-        return compare(before, after)
+
+def compare_packs(old: Pack, new: Pack) -> tuple[RuleDifference, ...]:
+    """Compare two packs rule by rule. Raises MissingExtra without the compiler."""
+    with needs_compiler("comparing rules"):
+        from fedkg_compiler.analysis.pack_difference import differences
+
+        return differences(old, new)
 
 
 def describe_changes(old: str | Path, new: str | Path) -> Iterator[str]:

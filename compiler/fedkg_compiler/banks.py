@@ -250,7 +250,7 @@ class Numbering:
 def _make_contract(
     registry: Columns, used: Iterable[int], used_views: Iterable[int], timing: Timing
 ) -> Numbering:
-    """The contract over the columns and views that bound rows read.
+    """The contract over the columns and views that bound rows read; other outputs are `unread`.
 
     Their order does not depend on that of the files.
     """
@@ -267,6 +267,8 @@ def _make_contract(
         {*used, *(column for column in raised if column is not None)},
         key=lambda i: _order(registry.columns[i]),
     )
+    outputs = {i for i, column in enumerate(registry.columns) if column.role == "output"}
+    unread = sorted(outputs - {*ids}, key=lambda i: _order(registry.columns[i]))
     columns = {column: position for position, column in enumerate(ids)}
     ordered = sorted(views, key=lambda i: _view_order(registry, columns, i))
     kind = (
@@ -288,6 +290,7 @@ def _make_contract(
                 for i, names in zip(ids, _names(registry, ids), strict=True)
             ),
             "views": tuple(_view(registry, columns, i) for i in ordered),
+            "unread": tuple(_column(registry, i, registry.columns[i].name) for i in unread),
         }
     )
     codes = {

@@ -29,6 +29,7 @@ from fedkg_compiler.compilation_result import NewCompilation
 from fedkg_compiler.diagnostics.code_registry import CODES
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems, TooManyErrors
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.frontends.fkg.binding.category_conditions import score_column
 from fedkg_compiler.frontends.fkg.binding.declarations import (
     COMMAND_LINE,
     Properties,
@@ -49,7 +50,12 @@ from fedkg_compiler.frontends.fkg.binding.library import (
 from fedkg_compiler.frontends.fkg.binding.quantifiers import fresh
 from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
-from fedkg_compiler.frontends.fkg.binding.signal_columns import Over, names_in, trees_in
+from fedkg_compiler.frontends.fkg.binding.signal_columns import (
+    Over,
+    declared_place,
+    names_in,
+    trees_in,
+)
 from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
 from fedkg_compiler.frontends.fkg.syntax.statement_grammar import decode, is_table
 from fedkg_compiler.frontends.fkg.syntax.tree import (
@@ -497,6 +503,7 @@ def _compile(
             sources.graph.close()
     sources.book.settle(problems)
     sources.book.note_units(problems)
+    _enter_outputs(names, sources)
     files_read = [
         *program.sources,
         *(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies),
@@ -711,6 +718,16 @@ def _complain_of_nothing(
             "no rule file was given",
             "name a file that ends with .fkg",
         )
+
+
+def _enter_outputs(names: Names, sources: Sources) -> None:
+    """Enter declared outputs and labels that no rule reads into the book: jobs can train them."""
+    for signal in names.signals.values():
+        if signal.role == "output" and not signal.family and signal.property is None:
+            declared_place(signal.column or signal.name, sources, signal.place)
+    for label in names.labels.values():
+        for name in label.classes:
+            sources.book.column(score_column(label, name))
 
 
 def _pack(program: Program, client: str, sources: Sources) -> Pack:

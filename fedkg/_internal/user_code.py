@@ -88,18 +88,40 @@ def describe_class(instance: object) -> str:
 
 
 def locate_failure(error: Exception) -> JobError | None:
-    """The error with its place in a file that fedkg loaded; None if it arose elsewhere."""
+    """The error with its place in a file that fedkg loaded, or a lack of memory; else None."""
     if isinstance(error, FedkgError):
         return None
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = _FILES.get(frame.f_globals.get("__name__", ""))
         if path is not None:
-            return JobError(
-                f"{path}:{line}: `{frame.f_code.co_qualname}` raises an error",
+            place = f"{path}:{line}: `{frame.f_code.co_qualname}`"
+            return describe_lack_of_memory(error, place) or JobError(
+                f"{place} raises an error",
                 received=f"{type(error).__name__}: {error}",
                 help="correct the function",
             )
-    return None
+    return describe_lack_of_memory(error)
+
+
+class LackOfMemory(JobError):
+    """The computer or its GPU lacks memory."""
+
+
+def describe_lack_of_memory(error: Exception, place: str = "the training") -> LackOfMemory | None:
+    """The error if the computer or its GPU lacks memory; None if it is another error."""
+    text = str(error).strip().split("\n")[0]
+    if not (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"  # of torch: CUDA and other devices
+        or "can't allocate memory" in text  # torch on a CPU
+    ):
+        return None
+    return LackOfMemory(
+        f"{place} needs more memory than there is",
+        received=f"{type(error).__name__}: {text}".removesuffix(": "),
+        help="use a smaller model, or a smaller `training.batch` or `training.chunk` (sites that "
+        "are trained at once), or end other programs that use this memory",
+    )
 
 
 def loaded_files() -> dict[str, str]:

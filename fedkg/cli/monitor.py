@@ -148,7 +148,7 @@ def monitor(
         dates=dates,
         skip_missing=skip_missing,
         verdicts=verdicts,
-        before=None if baseline is None else read_rates(baseline),
+        before=None if baseline is None else read_rates(baseline, pack),
         state=state,
     )
     watch.load(again=path is None)
@@ -358,23 +358,27 @@ def parse_every(text: str) -> Every:
     return Every(rows=int(value))
 
 
-def read_rates(path: Path) -> dict[str, tuple[int, int]]:
+def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
     """Violated and decided evaluations by rule, of a run folder or of a result of `eval --json`.
 
     Of a run, rules about the data alone count on the tables of all sites, and rules about the
-    output on the test samples of the trial that `trial_to_use` chooses, which a note names.
+    output on the test samples of the trial that `trial_to_use` chooses, which a note names. Rules
+    of `pack` with another meaning than in the run are left out, and notes name them.
 
     Raises:
-        UsageError, JobError: it is neither, or damaged.
+        UsageError, JobError, PackError: it is neither, or damaged.
+        MissingExtra: the rules of the run differ, and the compiler is not installed.
     """
     from fedkg.evaluation.earlier_evaluation_comparison import baseline_counts, load_baseline
 
     if not path.is_dir():
         return baseline_counts(load_baseline(path), str(path))
+    from fedkg import authoring
     from fedkg.jobs.file_damage import require_run
-    from fedkg.jobs.folder import TRIALS, RunFolder
+    from fedkg.jobs.folder import PACK, TRIALS, RunFolder
     from fedkg.jobs.schema.job_reader import parse_job
     from fedkg.jobs.trial_expansion import plan_trials, trial_to_use
+    from fedkg.pack.file import pack_digest, read_pack
 
     folder = RunFolder(path)
     require_run(folder)
@@ -388,7 +392,17 @@ def read_rates(path: Path) -> dict[str, tuple[int, int]]:
         *folder.rows("checks.csv"),
         *(row for row in folder.rows("rules.csv") if row["trial"] == chosen),
     ]
-    return {row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows}
+    before = {
+        row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows
+    }
+    trained = read_pack(folder.read_bytes(PACK), name=str(path / PACK))
+    if pack_digest(trained) != pack_digest(pack):
+        for rule in authoring.compare_packs(trained, pack):
+            if rule.name in before and rule.change not in ("same", "removed"):
+                del before[rule.name]
+                change = "; ".join(line.strip() for line in rule.lines()[:2])
+                print_note(f"note: no drift of a rule that differs from {path}: {change}")
+    return before
 
 
 def _read_input() -> Iterator[bytes]:

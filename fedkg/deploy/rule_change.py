@@ -39,6 +39,8 @@ from fedkg.errors import FederationError, JobError, UsageError
 from fedkg.jobs.folder import PACK as RUN_PACK
 from fedkg.jobs.folder import RULE_CHANGES, RunFolder
 from fedkg.jobs.prediction_target import choose_output
+from fedkg.jobs.rule_pack import with_trained_output
+from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import feature_headers
 from fedkg.pack import Pack, load, pack_bytes
 
@@ -315,13 +317,17 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
             help="wait until enough sites have confirmed it and the server, which must run, uses "
             f"it; or withdraw it: fedkg server change-rules {folder} --roll-back",
         )
+    settings: dict[str, dict[str, object]] = {name: {} for name in files.listed_sites()}
+    job = files.joint_job(settings or {"a": {}, "b": {}})
+    pack = with_trained_output(job, pack)
     new = replace(files, pack=pack)
     if new.identity["pack"] == files.identity["pack"]:
         raise UsageError(
             f"the federation {federation.name} uses these rules already",
             help="nothing to do, unless you meant another rule file",
         )
-    _require_same_model(files, new)
+    new.joint_job(settings or {"a": {}, "b": {}})  # the job must be possible with the new rules
+    _require_same_model(job, files, new)
     with (
         report_full_disk(folder),
         tempfile.TemporaryDirectory(dir=folder, prefix=f".{CHANGE}.") as scratch,
@@ -344,11 +350,8 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
     return found
 
 
-def _require_same_model(old: JobFiles, new: JobFiles) -> None:
+def _require_same_model(job: Job, old: JobFiles, new: JobFiles) -> None:
     """Raise JobError if the rules change what the model reads or predicts."""
-    settings: dict[str, dict[str, object]] = {name: {} for name in old.listed_sites()}
-    job = old.joint_job(settings or {"a": {}, "b": {}})
-    new.joint_job(settings or {"a": {}, "b": {}})  # the job must be possible with the new rules
     inputs = [feature_headers(job, one.pack.manifest.contract) for one in (old, new)]
     if inputs[0] != inputs[1]:
         raise JobError(

@@ -74,7 +74,6 @@ def export_model(
         UsageError: neither rules nor injected knowledge of a pack, an unknown format, or a folder
             that cannot be written.
         LayoutError: a hard rule cannot be enforced in a file; the message names it.
-        KnowledgeError: injected knowledge is a trained network.
         SetError: the rules bound too many sums.
         MissingExtra: `onnxruntime` or `onnxscript` is not installed.
         FedkgError: an output violates a rule.

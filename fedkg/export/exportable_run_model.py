@@ -32,7 +32,13 @@ from fedkg.federated.model.knowledge_bounded_models import (
 )
 from fedkg.federated.temporal.hard_rule_forecasts import ForecastTeacher, HardForecasts
 from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
-from fedkg.jobs.experiment.site_knowledge import TrainedPredictor
+from fedkg.jobs.experiment.site_knowledge import (
+    Lookup,
+    Target,
+    TrainedNetwork,
+    TrainedPredictor,
+    Weights,
+)
 from fedkg.jobs.rules_only_baseline import certain_classes
 from fedkg.knowledge.exportable_knowledge_evaluation import (
     allowed_in_graph,
@@ -111,13 +117,14 @@ class RunKnowledge:
 
     Attributes:
         form: the form of its columns.
-        sources: packs, and the predictor that the site trained; the first prediction counts.
+        sources: packs, lookup tables, networks, and the predictor that the site trained; the first
+            prediction counts.
         place: the position of the site, counted from 1, if sites have knowledge or a trust of
             their own; None otherwise.
     """
 
     form: ColumnForm
-    sources: tuple[Pack | TrainedPredictor, ...]
+    sources: tuple[Pack | Lookup | TrainedNetwork | TrainedPredictor, ...]
     place: int | None = None
 
     @property
@@ -207,6 +214,9 @@ class RunModel(GraphModel):
         self.knowledge: KnowledgeColumns | None = None
         if knowledge is not None:
             self.knowledge = KnowledgeColumns(knowledge, scaling.names)
+            self.listed = tuple(
+                (one.positions, one.keys) for one in knowledge.sources if isinstance(one, Lookup)
+            )
         self._classes = rules.classes
         self.rules: ConstraintModule | None = None
         self._derived: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
@@ -335,12 +345,7 @@ class KnowledgeColumns(nn.Module):
     def __init__(self, knowledge: RunKnowledge, features: Sequence[str]) -> None:
         super().__init__()
         self.form = knowledge.form
-        self.sources = tuple(
-            _PackStatement(knowledge.form, one, features)
-            if isinstance(one, Pack)
-            else _PredictorStatement(knowledge.form, one)
-            for one in knowledge.sources
-        )
+        self.sources = tuple(_state(knowledge.form, one, features) for one in knowledge.sources)
 
     @override
     def forward(self, raw: Tensor) -> Tensor:
@@ -382,6 +387,23 @@ def blank_statement(form: ColumnForm, raw: Tensor) -> _Statement:
     return _Statement(allowed=bounds.expand(-1, count, -1), predicted=nothing.expand(-1, count))
 
 
+def _state(
+    form: ColumnForm,
+    source: Pack | Lookup | TrainedNetwork | TrainedPredictor,
+    features: Sequence[str],
+) -> _PackStatement | _LookupStatement | _NetworkStatement | _PredictorStatement:
+    """The statements of a source about rows with these features."""
+    match source:
+        case Pack():
+            return _PackStatement(form, source, features)
+        case Lookup():
+            return _LookupStatement(form, source)
+        case TrainedNetwork():
+            return _NetworkStatement(form, source)
+        case TrainedPredictor():
+            return _PredictorStatement(form, source)
+
+
 class _PackStatement:
     """The statements of a pack's knowledge models."""
 
@@ -421,6 +443,55 @@ class _PackStatement:
         return _Statement(allowed=torch.stack(bounds, 1), predicted=torch.stack(numbers, 1))
 
 
+class _LookupStatement:
+    """The statements of a lookup table; see `Lookup`."""
+
+    def __init__(self, form: ColumnForm, lookup: Lookup) -> None:
+        self.form, self.lookup = form, lookup
+
+    def of(self, raw: Tensor) -> _Statement:
+        """The statement about rows [B, F] in source units."""
+        own, said = self.lookup, blank_statement(self.form, raw)
+        keys = torch.from_numpy(own.keys)
+        found = torch.ones_like(raw[:, :1], dtype=torch.bool)
+        for place, column in zip(own.positions, keys.unbind(1), strict=True):
+            value = raw[:, place].to(keys.dtype).unsqueeze(1)
+            found = found & ((value == column) | (value.isnan() & column.isnan()))
+        row = (found * torch.arange(len(keys))).sum(1)  # the keys differ: at most one is found
+        known = found.any(1, keepdim=True)
+        allowed, predicted = said.allowed, said.predicted
+        if own.allowed is not None and "range" in self.form.kinds:
+            listed = torch.from_numpy(own.allowed)[row]
+            if self.form.outputs is None:
+                allowed = listed | ~known
+            else:
+                allowed = torch.where(known.unsqueeze(2), listed.unsqueeze(1), allowed)
+        if own.predicted is not None and "predict" in self.form.kinds:
+            predicted = torch.where(known, torch.from_numpy(own.predicted)[row, None], predicted)
+        return _Statement(allowed=allowed, predicted=predicted)
+
+
+class _NetworkStatement:
+    """The predictions of a network with an architecture; see `TrainedNetwork`."""
+
+    def __init__(self, form: ColumnForm, network: TrainedNetwork) -> None:
+        self.form, self.network = form, network
+
+    def of(self, raw: Tensor) -> _Statement:
+        """The statement about rows [B, F] in source units."""
+        own, run = self.network, self.network.run
+        assert isinstance(run, Weights), "exported networks have weights"
+        mean, std = torch.from_numpy(own.mean), torch.from_numpy(own.std)
+        x = raw[:, list(own.positions)]
+        known = x.abs() < math.inf
+        x = ((torch.where(known, x, mean) - mean) / std).float()
+        stack = {name: value.unsqueeze(0) for name, value in run.params.items()}
+        answers = run.model.apply(stack, x.unsqueeze(0))[0].double()
+        answers = _decide(own.target, answers, own.decision)
+        predicted = torch.where(known.all(1, keepdim=True), answers, math.nan)
+        return replace(blank_statement(self.form, raw), predicted=predicted)
+
+
 class _PredictorStatement:
     """The predictions of a linear model that a site trained; see `TrainedPredictor`."""
 
@@ -433,11 +504,16 @@ class _PredictorStatement:
         mean, std, weights = (torch.from_numpy(n) for n in (own.mean, own.std, own.weights))
         x = (raw[:, list(own.columns)] - mean) / std
         answers = torch.where(x.isnan(), 0.0, x) @ weights[1:] + weights[0]
-        if own.target.classes:
-            answers = answers.argmax(1, keepdim=True).double()
-        elif own.target.task == "detection":
-            answers = torch.sigmoid(answers)
-        return replace(blank_statement(self.form, raw), predicted=answers)
+        return replace(blank_statement(self.form, raw), predicted=_decide(own.target, answers))
+
+
+def _decide(target: Target, answers: Tensor, decision: str = "") -> Tensor:
+    """The predicted class or number [B, 1] of a model's answers."""
+    if target.classes:
+        return answers.argmax(1, keepdim=True).double()
+    if target.task == "detection" and decision != "probability":
+        return torch.sigmoid(answers)
+    return answers
 
 
 def _by_kind(known: Sequence[KnowledgeModel]) -> tuple[list[KnowledgeModel], list[KnowledgeModel]]:

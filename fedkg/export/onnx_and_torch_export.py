@@ -45,6 +45,8 @@ class GraphModel(nn.Module):
 
     mean: Tensor
     std: Tensor
+    listed: Sequence[tuple[Sequence[int], Array]] = ()
+    """The rows of each lookup table in the model: positions of the features, and values [R, P]."""
 
     def __init__(
         self, names: Sequence[str], mean: Sequence[float], std: Sequence[float], steps: int = 0

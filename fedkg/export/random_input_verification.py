@@ -21,6 +21,7 @@ from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import FedkgError
 from fedkg.export.exportable_run_model import RunKnowledge
 from fedkg.export.onnx_and_torch_export import GraphModel, RawModel
+from fedkg.jobs.experiment.site_knowledge import Lookup, TrainedPredictor
 from fedkg.knowledge.allowed_answers import allowed_classes, allowed_interval
 from fedkg.knowledge.injected_model import Injected
 from fedkg.knowledge.target_bins import bins_in_interval
@@ -38,6 +39,8 @@ TOLERANCE = 1e-9
 """Largest violation that counts as rounding, as a share of the largest number that the rule reads
 (at least 1). Projections compute in float64; `==` without `+/-` can miss by the last digit."""
 
+LOOKUP = "the lookup table"
+
 BATCH = 500
 """Inputs per call of an exported model, which limits its memory."""
 
@@ -54,7 +57,7 @@ STEPS = 100
 def random_inputs(model: GraphModel, columns: Sequence[Column]) -> Array:
     """Raw inputs [B, F], or windows [B, T, F]: uniform over the spans of the features and a tenth
     beyond, half of them rounded. Truth values are 0 or 1, and categories are codes, or a 1 in one
-    of their features (``Type=L``).
+    of their features (``Type=L``). With a lookup table, every third input is one of its rows.
 
     Args:
         model: the model.
@@ -79,7 +82,11 @@ def random_inputs(model: GraphModel, columns: Sequence[Column]) -> Array:
     for places in _one_hot_groups(model, columns):
         chosen = random.integers(0, len(places) + 1, count)  # the last: a text without a feature
         found[:, places] = np.eye(len(places) + 1)[chosen, :-1]
-    return found.reshape(INPUTS, model.steps, -1) if model.steps else found
+    windows = found.reshape(INPUTS, max(model.steps, 1), -1)
+    for features, keys in model.listed:
+        rows = keys[random.integers(0, len(keys), len(windows[::3]))]
+        windows[::3, -1, list(features)] = rows
+    return windows if model.steps else windows[:, 0]
 
 
 def _one_hot_groups(model: GraphModel, columns: Sequence[Column]) -> list[list[int]]:
@@ -279,7 +286,7 @@ def certify_knowledge(
         values = input_values(part.pack, raw, inputs)
         models = [(part.pack, own, values) for own in part.models]
         allowed = (
-            intersect_classes(models, outputs.shape[1])
+            intersect_classes(models, outputs)
             if part.ends is None
             else bins_in_interval(intersect_intervals(models, len(inputs)), part.ends)
         )
@@ -321,17 +328,27 @@ def certify_ranges(
     """
     form = knowledge.form
     entries: list[dict[str, Any]] = []
+    last = inputs[:, -1] if model.steps else inputs
     known: list[tuple[Pack, KnowledgeModel, Array]] = []
     for pack in knowledge.packs:
         values = input_values(pack, model, inputs)
         known += [(pack, own, values) for own in form.select(pack)]
     predictions = [own.name for _, own, _ in known if own.kind == "predict"]
-    if len(knowledge.packs) < len(knowledge.sources):
-        predictions.append("the predictor that the site trained")
+    listed = []  # what lookup tables allow
+    for source in knowledge.sources:
+        if isinstance(source, Lookup):
+            said = source(last)
+            if said.allowed is not None and "range" in form.kinds:
+                listed.append(said.allowed)
+            if said.predicted is not None and "predict" in form.kinds:
+                predictions.append(LOOKUP)
+        elif not isinstance(source, Pack):
+            trained = isinstance(source, TrainedPredictor)
+            predictions.append("the predictor that the site trained" if trained else "the network")
     if predictions:
         reason = "only ranges exclude answers"
-        names = ", ".join(predictions)
-        entries.append({"name": names, "status": "not evaluated", "reason": reason})
+        entry = {"name": ", ".join(predictions), "status": "not evaluated", "reason": reason}
+        entries.append(entry)
     numbers: Sequence[str] = () if form.outputs is None else form.outputs.names
     for number, name in enumerate(numbers or ("",)):
         ranges = [
@@ -339,15 +356,20 @@ def certify_ranges(
             for one in known
             if one[1].kind == "range" and (not name or form.about([one[1]], name))
         ]
-        if not ranges:
+        if not ranges and not listed:
             continue
         if not name:
-            allowed = intersect_classes(ranges, outputs.shape[1])
+            allowed = intersect_classes(ranges, outputs)
+            for own in listed:
+                allowed &= own
             empty = np.asarray(~allowed.any(1))
             violation = np.where(allowed, 0.0, outputs).max(1)
             beyond = violation > 0
         else:
             ends = intersect_intervals(ranges, len(inputs))
+            for own in listed:
+                ends[:, 0] = np.maximum(ends[:, 0], own[:, 0])
+                ends[:, 1] = np.minimum(ends[:, 1], own[:, 1])
             empty = ends[:, 0] > ends[:, 1]
             answers = outputs.reshape(len(outputs), -1, len(numbers))[:, :, number]
             outside = np.maximum(ends[:, :1] - answers, answers - ends[:, 1:]).max(1)
@@ -356,7 +378,8 @@ def certify_ranges(
             beyond = violation > TOLERANCE * np.maximum(finite, np.abs(answers).max(1)).clip(1.0)
         violation = np.where(empty, 0.0, violation)
         beyond &= ~empty
-        own_names = ", ".join(dict.fromkeys(own.name for _, own, _ in ranges))
+        names = [*(model.name for _, model, _ in ranges), *[LOOKUP] * bool(listed)]
+        own_names = ", ".join(dict.fromkeys(names))
         if enforced and beyond.any():
             raise FedkgError(
                 f"the exported model leaves the range of the knowledge `{own_names}`",
@@ -380,9 +403,9 @@ Ranges = Sequence[tuple[Pack, KnowledgeModel, Array]]
 """Range models of one output with their packs, and inputs as values of the contract."""
 
 
-def intersect_classes(ranges: Ranges, classes: int) -> NDArray[np.bool_]:
-    """The classes that all range models allow, bool [B, K]."""
-    allowed = np.ones((ranges[0][2].shape[1], classes), dtype=np.bool_)
+def intersect_classes(ranges: Ranges, outputs: Array) -> NDArray[np.bool_]:
+    """The classes that all range models allow, bool [B, K] as the outputs."""
+    allowed = np.ones_like(outputs, dtype=np.bool_)
     for pack, model, values in ranges:
         allowed &= allowed_classes(pack, model, values)
     return allowed

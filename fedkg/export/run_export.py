@@ -21,6 +21,7 @@ from fedkg.export.random_input_verification import certify_forecasts, certify_ra
 from fedkg.federated.temporal.hard_rule_forecasts import HardForecasts
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.experiment.site_knowledge import Lookup, TrainedNetwork, Weights
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.file_damage import require_run
 from fedkg.jobs.folder import RunFolder
@@ -206,7 +207,7 @@ def _knowledge(experiment: Experiment, trial: Trial, site: str | None) -> RunKno
 
     Raises:
         UsageError: sites have their own knowledge, and no site was chosen.
-        JobError: the knowledge of the site is a lookup table or a network.
+        JobError: the knowledge of the site is an ONNX model.
     """
     form = trial.form
     if trial.config.job.model.inject is None or form is None:
@@ -223,15 +224,25 @@ def _knowledge(experiment: Experiment, trial: Trial, site: str | None) -> RunKno
     known, place = experiment.site_knowledge.get(site), names.index(site) + 1
     if known is None:
         return RunKnowledge(form=form, sources=common, place=place)
-    if known.sources:
+    sources = [
+        one
+        for one in known.sources
+        if isinstance(one, Lookup)
+        or (isinstance(one, TrainedNetwork) and isinstance(one.run, Weights))
+    ]
+    if len(sources) < len(known.sources):
         raise JobError(
             f"an exported model cannot contain {known.place}",
-            expected="rules, a decision table, or a predictor that the site trains",
-            received="a lookup table, or a model in ONNX or safetensors",
+            expected="rules, a table, a predictor that the site trains, or a model in safetensors",
+            received="a model in ONNX, which may have any operators",
+            help="a rule file can name an ONNX model of dense layers: predict knowledge NAME of "
+            "OUTPUT from model FILE; name the rule file in `rules`, and train again",
         )
     own = experiment.site_predictor(trial.config, site) if "predict" in form.kinds else None
     predictor = () if own is None else (own,)
-    return RunKnowledge(form=form, sources=(*known.packs, *predictor, *common), place=place)
+    return RunKnowledge(
+        form=form, sources=(*known.packs, *sources, *predictor, *common), place=place
+    )
 
 
 def _describe_outputs(trial: Trial) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
-from fedkg._internal.user_code import load_object
+from fedkg._internal.user_code import describe_lack_of_memory, load_object
 from fedkg.errors import FedkgError, JobError
 from fedkg.federated import Algorithm, ScoreOptions
 from fedkg.federated.algorithms import pcfedavg
@@ -115,7 +115,7 @@ def _call(path: str, options: Mapping[str, Any], field: str) -> Any:
     except FedkgError:
         raise
     except Exception as error:  # whatever the user's function raises
-        raise JobError(
+        raise describe_lack_of_memory(error, f"{field}: {path}") or JobError(
             f"{field}: {path} fails with the `options` {', '.join(options) or 'of the job (none)'}",
             received=f"{type(error).__name__}: {error}",
             help="correct `options`, or the function in the file",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fedkg._internal.user_code import load_object
+from fedkg._internal.user_code import LackOfMemory, load_object
 from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as schema
 from fedkg.models import MODELS, Model, PartitionedModel, TorchModule, match_parameters
@@ -127,7 +127,9 @@ def _import_module(
             f"({', '.join(options) or 'none'}): {error.message}",
             expected=error.expected,
             received=error.received,
-            help="correct `model.options`, or the module in the file",
+            help=error.help
+            if isinstance(error, LackOfMemory)
+            else "correct `model.options`, or the module in the file",
         ) from error
     answered = model.apply(
         {key: value.unsqueeze(0) for key, value in model.init(0).items()}, torch.zeros(1, *sample)

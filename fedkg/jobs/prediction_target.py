@@ -18,7 +18,10 @@ def choose_output(job: Job, pack: Pack) -> str:
         JobError: the rules have several outputs, none that a table needs, or not the one in the
             job.
     """
-    columns = [one for one in pack.manifest.contract.columns if one.role == "output"]
+    contract = pack.manifest.contract
+    columns = [one for one in contract.columns if one.role == "output"]
+    if not columns and job.data.set in (None, "table"):
+        columns = [*contract.unread]
     names = list(dict.fromkeys(one.label or one.name for one in columns))
     table = job.data.set is None
     if not table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedkg.errors import JobError
@@ -14,6 +15,8 @@ from fedkg.pack.manifest import SECTIONS
 
 def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
     """The pack of a job and the compiler's warnings; an empty pack for a job without rules.
+
+    Its contract has the output that the job trains, also if no rule reads it.
 
     Raises:
         PackError, FedkgError: the pack or a rule file is invalid.
@@ -26,7 +29,7 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
                 help="paths are relative to the job file",
             )
     if job.pack is not None:
-        return load(job.pack), ()
+        return with_trained_output(job, load(job.pack)), ()
     if not job.rules:
         return empty_pack(), ()
     from fedkg import authoring
@@ -34,7 +37,15 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", authoring.RuleWarning)
         pack = authoring.compile(rule_sources(job.rules))
-    return pack, tuple(str(warning.message) for warning in caught)
+    return with_trained_output(job, pack), tuple(str(warning.message) for warning in caught)
+
+
+def with_trained_output(job: Job, pack: Pack) -> Pack:
+    """The pack with the declared output that the job trains among the columns of its contract."""
+    if job.data.set not in (None, "table"):
+        return pack
+    contract = pack.manifest.contract.with_output(job.output or "")
+    return replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract}))
 
 
 def rule_sources(rules: Sequence[str]) -> list[str | Path]:

@@ -7,22 +7,35 @@ Letters: N samples, R rows of a condition's bank, K classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from fedkg.errors import KnowledgeError
 from fedkg.knowledge.clause_conditions import Float
 from fedkg.knowledge.injection_formulas import NOTHING
 from fedkg.knowledge.target_bins import bin_slack
 from fedkg.pack import Term
-from fedkg.pack.knowledge_models import Clause, KnowledgeModel
+from fedkg.pack.knowledge_models import Clause, KnowledgeModel, Network
 
 Place = tuple[int, Term | int | None]
 """A condition's bank, and its part: the condition itself (None), a term over its columns, or the
 slot of a number."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "leaky_relu": lambda x: torch.where(x > 0, x, x * x.new_tensor(0.01)),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu": lambda x: functional.gelu(x.float()).double(),
+}
+"""Those of `knowledge_network_forward_pass`. onnxruntime has neither `LeakyRelu` nor the `Erf` of
+GELU in float64, and Python numbers become float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,12 +44,14 @@ class GraphConditions:
 
     Attributes:
         places: the columns of each condition and term.
+        arrays: the pack's, with the weights of networks.
         holds: whether a condition is satisfied.
         unknown: whether a value that it needs is missing.
         numbers: the value of each term, NaN if it is unknown.
     """
 
     places: Mapping[Place, slice]
+    arrays: Mapping[str, NDArray[np.generic]]
     holds: Tensor
     unknown: Tensor
     numbers: Tensor
@@ -50,6 +65,11 @@ class GraphConditions:
         """The value of a clause's term, [N, R]."""
         return self.numbers[:, self.places[clause.bank, term]]
 
+    def inputs(self, network: Network) -> Tensor:
+        """The inputs of a network in source units, [N, inputs]; NaN if unknown."""
+        slots = range(len(network.mean))
+        return torch.cat([self.numbers[:, self.places[network.bank, slot]] for slot in slots], 1)
+
 
 def allowed_in_graph(
     models: Sequence[KnowledgeModel], count: int, ends: Float | None, on: GraphConditions
@@ -61,9 +81,6 @@ def allowed_in_graph(
         count: K.
         ends: the edges of a number's bins, [K + 1]; None for a label.
         on: the conditions of the models.
-
-    Raises:
-        KnowledgeError: a model is a trained network.
     """
     samples = on.holds.shape[0]
     if ends is None:
@@ -88,7 +105,7 @@ def interval_in_graph(
     """The lower and upper bound, [N] each, that range models of one number allow; infinite without
     a bound.
 
-    Arguments and errors as in `allowed_in_graph`.
+    Arguments as in `allowed_in_graph`.
     """
     samples = on.holds.shape[0]
     low, high = (
@@ -114,7 +131,7 @@ def predicted_in_graph(
 ) -> Tensor:
     """The class or bin that prediction models predict, int64 [N]; `NOTHING` for none.
 
-    Arguments and errors as in `allowed_in_graph`.
+    Arguments as in `allowed_in_graph`.
     """
     found = prediction_in_graph(models, on)
     if ends is not None:
@@ -127,13 +144,15 @@ def predicted_in_graph(
 def prediction_in_graph(models: Sequence[KnowledgeModel], on: GraphConditions) -> Tensor:
     """The position of the class, or the number, that prediction models predict, [N]; NaN for none.
 
-    Arguments and errors as in `allowed_in_graph`.
+    Arguments as in `allowed_in_graph`.
     """
     found = on.numbers.new_full((on.holds.shape[0],), math.nan)
     for model in models:
         own = torch.full_like(found, math.nan)
+        if model.network is not None:
+            own = _run_network(model.network, on)
         undecided = torch.ones_like(found, dtype=torch.bool)
-        for clause in _clauses(model):
+        for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
             holds, unknown = on.verdict(clause)
             for row in range(holds.shape[1]):
                 code = math.nan if clause.predicted is None else float(clause.predicted)
@@ -148,20 +167,32 @@ def prediction_in_graph(models: Sequence[KnowledgeModel], on: GraphConditions) -
     return found
 
 
-def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:
-    if model.network is not None:
-        raise KnowledgeError(
-            f"an exported model cannot contain the knowledge `{model.name}`",
-            expected="clauses or a decision table",
-            received="a trained network",
-            help="leave this knowledge out, or replace it by a decision table",
+def _run_network(network: Network, on: GraphConditions) -> Tensor:
+    """See `run_network`. onnxruntime may turn NaN into 0, so unknown inputs are replaced first."""
+    inputs, mean = on.inputs(network), on.numbers.new_tensor(network.mean)
+    known = inputs.abs() < math.inf
+    x = (torch.where(known, inputs, mean) - mean) / on.numbers.new_tensor(network.std)
+    for layer in network.layers:
+        weight, bias = (
+            torch.from_numpy(np.asarray(on.arrays[name], np.float64))
+            for name in (layer.weight, layer.bias)
         )
-    return (*model.clauses, *(() if model.otherwise is None else (model.otherwise,)))
+        x = ACTIVATIONS[layer.activation](x @ weight.T + bias)
+    match network.decision:
+        case "largest":
+            result = x.argmax(1).double()
+        case "probability":
+            result = (x[:, 0] >= 0.5).double()
+        case "logit":
+            result = (x[:, 0] >= 0.0).double()
+        case "number":
+            scale, offset = on.numbers.new_tensor([network.scale, network.offset])
+            result = x[:, 0] * scale + offset
+    return torch.where(known.all(1) & (x.abs() < math.inf).all(1), result, math.nan)
 
 
 def _applicable(model: KnowledgeModel, on: GraphConditions) -> list[tuple[Clause, Tensor]]:
     """The clauses of a range model, with where each applies, bool [N, R]."""
-    _clauses(model)
     open_to = on.holds.new_ones(on.holds.shape[0])
     found = []
     for clause in model.clauses:

@@ -236,6 +236,7 @@ class KnowledgeConditions(nn.Module):
         report = self.rules.report_in_graph(x.double(), None)
         return GraphConditions(
             places=self.places,
+            arrays=self.arrays,
             holds=report.satisfied,
             unknown=report.unknown,
             numbers=report.robustness,

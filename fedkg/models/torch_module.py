@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from typing_extensions import override
 
+from fedkg._internal.user_code import describe_lack_of_memory
 from fedkg.errors import FedkgError, JobError
 from fedkg.models.layers import broadcast_samples
 from fedkg.models.model_protocols import Params, match_parameters
@@ -160,8 +161,9 @@ class TorchModule:
             except FedkgError:
                 raise
             except Exception as error:  # whatever the user's function raises
-                raise JobError(
-                    "the function or class that makes the model raises an error",
+                place = "the function or class that makes the model"
+                raise describe_lack_of_memory(error, place) or JobError(
+                    f"{place} raises an error",
                     received=_first_line(error),
                     help="correct the function or class, or the options of the model",
                 ) from error
@@ -360,7 +362,8 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
         except FedkgError:
             raise
         except Exception as error:  # whatever the user's module raises
-            raise JobError(
+            place = f"the module for a batch of two samples, {list(x.shape)},"
+            raise describe_lack_of_memory(error, place) or JobError(
                 f"the module cannot read a batch of two samples, {list(x.shape)}",
                 received=_first_line(error),
                 help="correct the module for inputs of this shape, or the features of the data",

@@ -85,6 +85,8 @@ class DataContract(Node):
             nothing (``clip``).
         columns: the value columns, in the order of bank slots.
         views: the readings that rules refer to; view 0 is the base.
+        unread: the columns of declared outputs and labels that no rule reads. Only a job that
+            trains one of them needs its columns.
     """
 
     kind: Literal["table", "trace", "panel"] = "table"
@@ -94,6 +96,7 @@ class DataContract(Node):
     end: Literal["strict", "clip"] = "strict"
     columns: tuple[Column, ...]
     views: tuple[View, ...] = (View(),)
+    unread: tuple[Column, ...] = Field(default=(), exclude_if=not_)
 
     def index(self, name: str) -> int:
         """Position of the column called `name`. Raises KeyError."""
@@ -101,3 +104,14 @@ class DataContract(Node):
             if column.name == name:
                 return i
         raise KeyError(name)
+
+    def with_output(self, name: str) -> DataContract:
+        """The contract with the columns of the declared output or label `name`, if no rule reads
+        it; with "", those of the only one, if rules read none.
+        """
+        names = {one.label or one.name for one in self.unread}
+        if not name and len(names) == 1 and all(one.role == "input" for one in self.columns):
+            [name] = names
+        own = tuple(one for one in self.unread if name == (one.label or one.name))
+        others = tuple(one for one in self.unread if one not in own)
+        return self.model_copy(update={"columns": (*self.columns, *own), "unread": others})

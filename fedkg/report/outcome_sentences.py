@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
+from fedkg.jobs.comparison.paired_test import PairedTest, paired_test_on_common_seeds
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.report.records import Result, RunRecords
@@ -138,12 +138,11 @@ def clearly_better(one: Result, other: Result) -> bool:
 
 def _paired(one: Result, other: Result, name: str) -> PairedTest:
     """The paired test of a figure on the seeds of both."""
-    known = [
+    known = (
         dict(zip(row.seed_list or range(row.seeds), row.figure(name).values, strict=False))
         for row in (one, other)
-    ]
-    seeds = sorted(known[0].keys() & known[1].keys())
-    return paired_test(*([values[seed] for seed in seeds] for values in known))
+    )
+    return paired_test_on_common_seeds(*known)
 
 
 def _signed_mean(result: Result) -> float:

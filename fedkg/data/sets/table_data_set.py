@@ -45,6 +45,7 @@ def table_set(
     table = path if isinstance(path, Table) else read_table(path)
     if site and site not in table:
         raise table.missing(site, needed="`data.site_column` names")
+    contract = contract.with_output(output)
     read = table_values(contract, table)
     columns, units, values = [], [], []
     for place, column in enumerate(contract.columns):
@@ -95,7 +96,8 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
             )
     if output in groups or (not output and len(groups) == 1):
         return groups[output] if output else next(iter(groups.values()))
-    if not groups:
+    names = [*groups] or list(dict.fromkeys(one.label or one.name for one in contract.unread))
+    if not names:
         raise JobError(
             "no rule reads an `output` or a `label`: the rules have no output to predict",
             help="declare it, and write a rule that reads it",
@@ -104,8 +106,8 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
         f"the rules have no output `{output}`"
         if output
         else "the rules have several outputs, and the job does not say which one to predict",
-        expected=", ".join(groups),
-        help=f"write in the job, for example, output: {next(iter(groups))}",
+        expected=", ".join(names),
+        help=f"write in the job, for example, output: {names[0]}",
     )
 
 

@@ -168,6 +168,14 @@ def paired_test(one: Sequence[float | None], other: Sequence[float | None]) -> P
     )
 
 
+def paired_test_on_common_seeds(
+    one: Mapping[int, float | None], other: Mapping[int, float | None]
+) -> PairedTest:
+    """Test two figures by seed on the seeds of both: of a sweep, single runs can fail."""
+    seeds = sorted(one.keys() & other.keys())
+    return paired_test([one[seed] for seed in seeds], [other[seed] for seed in seeds])
+
+
 Result = dict[str, Any]
 """A row of `results.json`. `Any`: texts, numbers and small mappings."""
 
@@ -256,19 +264,12 @@ def _compare(
 def compare_on_common_seeds(
     row: Mapping[str, Any], base: Mapping[str, Any], figure: str
 ) -> PairedTest:
-    """Test a figure of two rows on the seeds of both: of a sweep, single runs can fail.
+    """Test a figure of two rows on the seeds of both.
 
     `Any`: see `fedkg.jobs.comparison.summary.Result`.
     """
-    seeds = sorted(set(row["seed_list"]) & set(base["seed_list"]))
-    return paired_test(_values_on_seeds(row, seeds, figure), _values_on_seeds(base, seeds, figure))
-
-
-def _values_on_seeds(
-    row: Mapping[str, Any], seeds: Sequence[int], figure: str
-) -> list[float | None]:
-    known = dict(zip(row["seed_list"], row[figure]["values"], strict=True))
-    return [known[seed] for seed in seeds]
+    known = (dict(zip(one["seed_list"], one[figure]["values"], strict=True)) for one in (row, base))
+    return paired_test_on_common_seeds(*known)
 
 
 def _setting_text(row: Result) -> str:

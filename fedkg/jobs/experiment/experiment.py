@@ -875,6 +875,9 @@ class Experiment:
         if config.job.model.inject is None or form is None or "range" not in form.kinds:
             return clients, ()
         site_split, source = self.site_splits[config.split_key], self.samples.source
+        known = dict(zip(source.features, source.units, strict=True))
+        unit = target_of(self.samples, self.pack, self.output).unit
+        numbers = ("",) if form.outputs is None else form.outputs.names
         found = reconcile_labels(
             clients,
             form,
@@ -887,7 +890,7 @@ class Experiment:
             ]
             if self.samples.complete
             else None,
-            unit=target_of(self.samples, self.pack, self.output).unit,
+            units=[known.get(name, unit) for name in numbers],
         )
         return found.clients, found.excluded
 

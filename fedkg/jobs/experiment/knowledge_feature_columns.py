@@ -27,6 +27,7 @@ from fedkg.jobs.experiment.site_knowledge import (
     Said,
     SiteKnowledge,
     TrainedPredictor,
+    last_step,
     sources_of,
 )
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
@@ -174,12 +175,18 @@ class ColumnForm:
         outside = (steps < low - away) | (steps > high + away)  # False if y is unknown
         return np.asarray(sound & outside.any(axis=(1, 2)))
 
-    def describe_label(self, label: NDArray[Any], unit: str) -> str:
-        """The class, or the numbers in source units, of one label in the scale of the outputs."""
+    def describe_label(self, label: NDArray[Any], units: Sequence[str]) -> str:
+        """The class, or the numbers with their source units, of one label in the scale of the
+        outputs.
+        """
         if self.outputs is None:
             return self.classes[int(label)]
-        steps = label.reshape(-1, len(self.outputs.names)) * self.outputs.std + self.outputs.mean
-        return f"{', '.join(f'{number:.6g}' for number in steps.ravel())} {unit}".rstrip()
+        names = self.outputs.names if len(self.outputs.names) > 1 else ("",)
+        steps = label.reshape(-1, len(names)) * self.outputs.std + self.outputs.mean
+        return "; ".join(
+            f"{name} {', '.join(f'{number:.6g}' for number in own)} {unit}".strip()
+            for name, own, unit in zip(names, steps.T, units, strict=True)
+        )
 
     def admit(self, columns: F64, y: NDArray[Any], where: NDArray[np.bool_]) -> F64:
         """The columns with the labels of some samples added to their ranges."""
@@ -311,7 +318,7 @@ def site_columns(
             )
         columns = columns if own is None else form.merge(columns, own)
     for source in sources_of(known, predictor):
-        columns = form.merge(columns, form.encode(source(data)))
+        columns = form.merge(columns, form.encode(source(last_step(data))))
     return columns
 
 
@@ -402,7 +409,7 @@ def reconcile_labels(
     policy: str,
     *,
     rows: Sequence[NDArray[np.int64]] | None = None,
-    unit: str = "",
+    units: Sequence[str] = ("",),
 ) -> Reconciled:
     """Apply the policy for training labels that injected ranges exclude (Fan et al. 2022,
     assumption 5.1).
@@ -414,7 +421,7 @@ def reconcile_labels(
         policy: ``error``, ``drop`` or ``repair``, see `Inject.policy`.
         rows: of each site, the source rows of its samples, counted from 0; -1 for none. None: the
             message must not contain a sample or label.
-        unit: of the labels.
+        units: of the O numbers.
 
     Raises:
         JobError: labels are excluded and the policy is ``error``, or ``drop`` leaves no sample of
@@ -442,7 +449,7 @@ def reconcile_labels(
         if rows is not None:
             row = int(rows[place][first])
             shown = f"training sample {first + 1}{f' (row {row + 1})' if row >= 0 else ''} "
-            shown += f"with label {form.describe_label(y[first].numpy(), unit)} is the first"
+            shown += f"with label {form.describe_label(y[first].numpy(), units)} is the first"
         raise JobError(
             f"site {name}: its ranges exclude {excluded[-1]:,} of {len(x):,} training labels",
             received=shown,

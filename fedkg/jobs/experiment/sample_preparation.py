@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.user_code import load_object
+from fedkg._internal.user_code import describe_lack_of_memory, load_object
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.data.frame import Frame
 from fedkg.data.partition import Split, by_column, hold_out
@@ -375,7 +375,7 @@ def _read(job: Job, pack: Pack, sites: Sequence[str]) -> DataSet:
         except FedkgError:
             raise
         except Exception as error:  # whatever the user's function raises
-            raise JobError(
+            raise describe_lack_of_memory(error, f"data.set: {data.set}") or JobError(
                 f"data.set: {data.set} fails with (path, seed=..., size=...)",
                 received=f"{type(error).__name__}: {error}",
                 help="correct the function, or `data.path`, `data.seed` or `data.size`",

@@ -26,7 +26,8 @@ from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.job_reader import format_field_errors
 from fedkg.jobs.schema.model_section import Model
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.models import predict
+from fedkg.models import Model as TrainableModel
+from fedkg.models import Params, predict
 from fedkg.pack import Pack
 from fedkg.tables import Table, read_table
 
@@ -86,8 +87,8 @@ class Said:
     predicted: F64 | None = None
 
 
-Source = Callable[[DataSet], Said]
-"""Evaluates one source of knowledge on samples in source units."""
+Source = Callable[[NDArray[Any]], Said]
+"""Evaluates one source of knowledge on features [N, F] in source units; see `last_step`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,7 +128,7 @@ class SiteKnowledge:
     @property
     def is_trained(self) -> bool:
         """Whether a model is part of the knowledge, which can predict outside its ranges."""
-        models = [one for one in self.sources if not isinstance(one, _Lookup)]
+        models = [one for one in self.sources if not isinstance(one, Lookup)]
         return self.train is not None or bool(models)
 
     def note_unused_lookups(self, data: DataSet) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class SiteKnowledge:
         return tuple(
             f"{self.place}: the lookup table lists none of {data.samples:,} samples"
             for source in self.sources
-            if isinstance(source, _Lookup) and (source.rows_of(data) < 0).all()
+            if isinstance(source, Lookup) and (source.rows_of(last_step(data)) < 0).all()
         )
 
 
@@ -302,21 +303,30 @@ def _model_text(path: str, data: DataSet, target: Target) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Lookup:
-    """Rows of a lookup table by the values of their features."""
+class Lookup:
+    """A lookup table of R rows.
+
+    Attributes:
+        positions: of its P features among those of the samples.
+        keys: the features of its rows, [R, P] in the precision of the samples.
+        rows: the row of each key.
+        allowed: what each row allows, and `predicted` what it predicts, as in `Said`.
+    """
 
     positions: tuple[int, ...]
+    keys: NDArray[Any]
     rows: Mapping[bytes, int]
     allowed: NDArray[Any] | None
     predicted: F64 | None
 
-    def rows_of(self, data: DataSet) -> Index:
+    def rows_of(self, x: NDArray[Any]) -> Index:
         """The row of each sample [N], -1 for none."""
-        keys = np.ascontiguousarray(last_step(data)[:, self.positions])
+        keys = lookup_keys(x[:, self.positions], self.keys.dtype)
         return np.array([self.rows.get(key.tobytes(), -1) for key in keys], dtype=np.int64)
 
-    def __call__(self, data: DataSet) -> Said:
-        found = self.rows_of(data)
+    def __call__(self, x: NDArray[Any]) -> Said:
+        """See `Source`."""
+        found = self.rows_of(x)
         known = found >= 0
         allowed = predicted = None
         if self.allowed is not None:
@@ -331,6 +341,11 @@ class _Lookup:
             predicted = np.full(len(found), np.nan)
             predicted[known] = self.predicted[found[known]]
         return Said(allowed=allowed, predicted=predicted)
+
+
+def lookup_keys(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Features whose bytes are equal where the numbers are equal: -0 becomes 0."""
+    return np.ascontiguousarray(x.astype(dtype) + dtype.type(0))
 
 
 def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source:
@@ -361,7 +376,7 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
         if isinstance(error, JobError):
             raise
         raise JobError(f"{place}: {error}") from error
-    keys = np.ascontiguousarray(keys.astype(data.x.dtype))
+    keys = lookup_keys(keys, data.x.dtype)
     rows: dict[bytes, int] = {}
     for row, key in enumerate(keys):
         first = rows.setdefault(key.tobytes(), row)
@@ -377,8 +392,9 @@ def _load_lookup(place: str, path: str, data: DataSet, target: Target) -> Source
     if "predict" in answers:
         numbers = [_predicted(place, table, row, target) for row in range(table.rows)]
         predicted = np.array(numbers, dtype=np.float64)
-    return _Lookup(
+    return Lookup(
         positions=tuple(data.features.index(name) for name in features),
+        keys=keys,
         rows=rows,
         allowed=allowed,
         predicted=predicted,
@@ -439,7 +455,19 @@ def _class(place: str, table: Table, row: int, target: Target, name: str) -> int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Network:
+class Weights:
+    """The weights of a model that the job describes."""
+
+    model: TrainableModel
+    params: Params
+
+    def __call__(self, x: NDArray[np.float32]) -> F64:
+        """The answers [N, answers] for inputs in the model's scale."""
+        return predict(self.model, self.params, torch.from_numpy(x)).double().numpy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainedNetwork:
     """A trained model: `run` maps [N, inputs] in the model's scale to its answers [N, answers]."""
 
     positions: tuple[int, ...]
@@ -450,8 +478,9 @@ class _Network:
     place: str
     target: Target
 
-    def __call__(self, data: DataSet) -> Said:
-        raw = last_step(data)[:, self.positions].astype(np.float64)
+    def __call__(self, x: NDArray[Any]) -> Said:
+        """See `Source`."""
+        raw = x[:, self.positions].astype(np.float64)
         known = np.isfinite(raw).all(axis=1)
         predicted = np.full(len(raw), np.nan)
         if known.any():
@@ -536,7 +565,7 @@ def _network(
                 help="correct the list in the metadata of the file when you save the model",
             )
         scaling.append(values)
-    source = _Network(
+    source = TrainedNetwork(
         positions=tuple(data.features.index(name) for name in features),
         mean=scaling[0],
         std=scaling[1],
@@ -634,14 +663,8 @@ def _load_weights(
             received=", ".join(f"{name} {own.get(name, 'absent')}" for name in wrong[:4]),
             help="correct `architecture`, or save the weights of this model",
         )
-    return _network(
-        place,
-        path,
-        metadata,
-        data,
-        target,
-        lambda x: predict(model, params, torch.from_numpy(x)).double().numpy(),
-    )
+    run = Weights(model=model, params=params)
+    return _network(place, path, metadata, data, target, run)
 
 
 def last_step(data: DataSet) -> NDArray[Any]:
@@ -667,9 +690,9 @@ class TrainedPredictor:
     weights: F64
     target: Target = field(repr=False)
 
-    def __call__(self, data: DataSet) -> Said:
-        """The predictions for samples in source units; an unknown feature counts as its mean."""
-        answers = self._design(data) @ self.weights
+    def __call__(self, x: NDArray[Any]) -> Said:
+        """See `Source`; an unknown feature counts as its mean."""
+        answers = self._design(x) @ self.weights
         if self.target.classes:
             return Said(predicted=answers.argmax(axis=1).astype(np.float64))
         number = answers[:, 0]
@@ -677,9 +700,9 @@ class TrainedPredictor:
             number = 0.5 * (1.0 + np.tanh(0.5 * number))
         return Said(predicted=number)
 
-    def _design(self, data: DataSet) -> F64:
-        x = (last_step(data)[:, self.columns].astype(np.float64) - self.mean) / self.std
-        return np.concatenate([np.ones((len(x), 1)), np.nan_to_num(x)], axis=1)
+    def _design(self, x: NDArray[Any]) -> F64:
+        scaled = (x[:, self.columns].astype(np.float64) - self.mean) / self.std
+        return np.concatenate([np.ones((len(x), 1)), np.nan_to_num(scaled)], axis=1)
 
 
 def train_predictor(known: SiteKnowledge, data: DataSet) -> TrainedPredictor:
@@ -704,7 +727,7 @@ def train_predictor(known: SiteKnowledge, data: DataSet) -> TrainedPredictor:
         weights=np.zeros((1 + len(columns), known.target.answers)),
         target=known.target,
     )
-    design = empty._design(data)
+    design = empty._design(last_step(data))
     penalty = np.full(design.shape[1], RIDGE)
     penalty[0] = 0.0  # the constant
     if known.train == "linear_regression":

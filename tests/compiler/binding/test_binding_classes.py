@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fedkg
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import table_values
 from fedkg.pack import ClassIn, Pack
@@ -74,6 +75,16 @@ def test_scores_that_are_read_as_probabilities_say_so() -> None:
         (name, "probability") for name in "ABC"
     }
     assert {column.unit for column in pack_of("grade is B").manifest.contract.columns} == {""}
+
+
+def test_outputs_that_no_rule_reads_are_not_columns_of_an_evaluation() -> None:
+    text = "signal heat\noutput loss in kW\nlabel grade classes A, B\nrule hot require heat <= 3\n"
+    contract = fedkg.compile(text=text).manifest.contract
+    assert [column.name for column in contract.columns] == ["heat"]
+    assert [column.name for column in contract.unread] == ["grade[A]", "grade[B]", "loss"]
+    trained = contract.with_output("grade")
+    assert [column.name for column in trained.columns] == ["heat", "grade[A]", "grade[B]"]
+    assert [column.name for column in trained.unread] == ["loss"]
 
 
 @pytest.mark.parametrize(

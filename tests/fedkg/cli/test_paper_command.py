@@ -17,7 +17,7 @@ from fedkg.papers.catalogue import PAPERS
 from fedkg.papers.granger import neural_granger, pcmci
 from fedkg.papers.page import collect, render_page
 from fedkg.papers.pcfedavg import FEASIBLE
-from fedkg.papers.scfa import first_at_90, lost_above, r2_row, saved
+from fedkg.papers.scfa import FAMILIES, first_at_90, lost_above, lost_per_violation, r2_row, saved
 from fedkg.papers.study import Bench, Claim, Paper, Row, Study, find_data, run_study, verdict
 
 Command = Callable[..., Any]
@@ -300,10 +300,12 @@ def test_the_page_shows_the_families_of_rules_beside_the_published_ablation() ->
         gain = whole - rows["ablation", f"{family} rules alone: rounds saved"]
         assert cells[0] == published
         assert float(cells[1].partition(" ")[0]) == pytest.approx(gain, abs=1e-3)
-    slopes = [cells for label, cells in found.items() if label.startswith("loss of F1 per")]
-    assert [cells[:2] for cells in slopes] == [
-        [one, "–"] for one in ("0.62", "0.48", "0.31", "0.21")
-    ]
+    for family, (_, slope) in FAMILIES.items():
+        label = f"loss of F1 per violation rate of {family} rules"
+        if ("ablation", label) in rows:
+            assert label not in found
+        else:
+            assert found[label][:2] == [str(slope), "–"]
 
 
 def test_real_data_are_found_by_their_files(tmp_path: Path) -> None:
@@ -381,6 +383,12 @@ def test_saved_rounds() -> None:
     assert saved([32, 10], [41, 0.0 + 10]) == pytest.approx((9 / 41, 0.0))
     assert first_at_90({2: 0.1, 4: 0.5, 8: 0.46, 16: 0.5}) == 4
     assert math.isnan(first_at_90({2: 0.1, 4: 0.0}))
+
+
+def test_the_slope_of_each_seed_is_that_of_its_line() -> None:
+    rho = np.array([[0.4, 0.2, 0.1], [0.2, 0.2, 0.3], [0.1, 0.2, 0.5]])
+    f1 = 0.9 - np.array([0.62, 0.5, 0.2]) * rho
+    assert lost_per_violation(rho, f1) == pytest.approx((0.62, math.nan, 0.2), nan_ok=True)
 
 
 def test_lost_f1_is_paired_by_seed() -> None:

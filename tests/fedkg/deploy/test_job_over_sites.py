@@ -41,7 +41,7 @@ from fedkg.exclusion_reasons import OTHER_VERSION, explain_exclusion
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.events import Event
 from fedkg.jobs.experiment.site_sample_statistics import SiteSummary
-from fedkg.jobs.folder import NOTE_SEPARATOR, RunFolder
+from fedkg.jobs.folder import NOTE_SEPARATOR, PACK, RunFolder
 from fedkg.jobs.sweep.run_status import read_status
 from fedkg.pack import pack_bytes
 
@@ -371,6 +371,8 @@ predict knowledge usual of grade
   otherwise predict A
 """
 
+UNREAD = GRADES.partition("rule")[0] + "rule worn require wear <= 250 min\n"
+
 POWER = """\
 signal torque in N.m span 0 .. 100 column "Torque [Nm]"
 signal wear in min span 0 .. 260 column "Tool wear [min]"
@@ -529,7 +531,8 @@ predict knowledge fresh of grade
 
 
 @pytest.mark.slow
-def test_knowledge_of_sites_stays_at_the_sites(tmp_path):
+@pytest.mark.parametrize("rules", [GRADES, UNREAD], ids=["read", "unread"])
+def test_knowledge_of_sites_stays_at_the_sites(tmp_path, rules):
     """The same bytes as a run that reads all tables, and no word of the knowledge at the server."""
     sections = dict(write_rows(tmp_path / "whole", "grade"))
     private = {
@@ -546,11 +549,10 @@ def test_knowledge_of_sites_stays_at_the_sites(tmp_path):
         data={"server": 0.0},
         evaluation={"local_baseline": False},
     )
-    pack = compiled(GRADES)
-    transport = write_federation(tmp_path, job, pack, sections)
-    for folder in (tmp_path / "graz", tmp_path / "whole"):
-        (folder / "private.fkg").write_text(OWN)
-    together = run_together(tmp_path, job, pack)
+    (tmp_path / "whole" / "private.fkg").write_text(OWN)
+    together = run_together(tmp_path, job, compiled(rules))
+    transport = write_federation(tmp_path, job, (together / PACK).read_bytes(), sections)
+    (tmp_path / "graz" / "private.fkg").write_text(OWN)
     apart = run_server(tmp_path / "federation", transport, report=False).folder
     for one, two in zip(measured(apart).items(), measured(together).items(), strict=True):
         assert without_notes(one) == without_notes(two)

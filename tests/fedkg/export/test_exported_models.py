@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import fedkg
-from fedkg.errors import KnowledgeError, LayoutError, UsageError
+from fedkg.errors import LayoutError, UsageError
 
 BLEND = """
 signal feed in kg/h span 0 .. 100
@@ -243,14 +243,16 @@ def test_a_model_without_rules_is_rejected(tmp_path):
         fedkg.export_model(network(1, 2), tmp_path, rules=blend(), format="pickle")
 
 
-def test_a_trained_network_as_knowledge_is_rejected(tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid", "gelu"])
+def test_a_trained_network_as_knowledge_is_part_of_the_file(tmp_path, activation):
     from safetensors.numpy import save_file
 
-    save_file(
-        {"0.weight": np.ones((4, 2)), "0.bias": np.arange(4.0)},
-        tmp_path / "grade.safetensors",
-        metadata={"features": '["ash", "sulphur"]', "mean": "[10, 1]", "std": "[5, 0.5]"},
-    )
+    dice = np.random.default_rng(3)
+    layers = {"0.weight": dice.normal(size=(6, 2)), "0.bias": dice.normal(size=6)}
+    layers |= {"1.weight": dice.normal(size=(4, 6)), "1.bias": dice.normal(size=4)}
+    metadata = {"features": '["ash", "sulphur"]', "mean": "[20, 2]", "std": "[9, 1.5]"}
+    save_file(layers, tmp_path / "grade.safetensors", metadata | {"activation": activation})
     (tmp_path / "rules.fkg").write_text(
         "signal ash in % span 0 .. 40\nsignal sulphur in % span 0 .. 5\n"
         "label grade classes A, B, C, D\n"
@@ -259,5 +261,13 @@ def test_a_trained_network_as_knowledge_is_rejected(tmp_path):
     pack = fedkg.compile(tmp_path / "rules.fkg")
     layout = fedkg.columns(["ash", "sulphur"])
     known = fedkg.PredictionKnowledge(pack, "grade", x=layout)
-    with pytest.raises(KnowledgeError, match="earlier"):
-        fedkg.export_model(fedkg.inject(network(2, 4), prediction=known), tmp_path / "out")
+    fedkg.export_model(fedkg.inject(network(2, 4), prediction=known, trust=0.6), tmp_path)
+    x = dice.uniform(0, [40, 5], (10_000, 2))
+    x[0, 1] = np.nan
+    hidden = torch.from_numpy((x - [20, 2]) / [9, 1.5] @ layers["0.weight"].T + layers["0.bias"])
+    hidden = getattr(torch.nn.functional, activation)(hidden).numpy()
+    wanted = (hidden @ layers["1.weight"].T + layers["1.bias"]).argmax(1)
+    answers = run_onnx(tmp_path, x)
+    assert (answers.argmax(1)[1:] == wanted[1:]).all()
+    assert (answers[1:].max(1) > 0.6).all()
+    assert len(set(wanted)) > 2

@@ -15,13 +15,15 @@ import pytest
 import torch
 import yaml
 from command import Command, call
+from onnx import TensorProto, helper, save_model
+from safetensors.torch import save_file
 
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
 from fedkg.jobs.trial_training import deployed_models
-from fedkg.models import Params, predict
+from fedkg.models import MLP, Params, predict
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -256,15 +258,95 @@ def test_a_prediction_at_the_end_of_a_range_does_not_leave_it(tmp_path, cli):
     np.testing.assert_allclose(answers, wanted, rtol=1e-5, atol=1e-3)
 
 
+def with_sources(folder: Path, rules: str, output: str, answers: int, cells: tuple[str, ...]):
+    """Knowledge of north and south: a lookup table and a network of two layers, with its params."""
+    keys = np.random.default_rng(8).integers(0, [100, 10], (200, 2))
+    lines = [f'{h},{f},"{cells[h % 2]}",{cells[2 + h % 2]}' for h, f in np.unique(keys, axis=0)]
+    (folder / "own.csv").write_text("\n".join(["heat,flow,allow,predict", *lines]))
+    net = MLP(inputs=2, hidden=(5,), outputs=answers)
+    metadata = {"features": '["heat", "flow"]', "mean": "[50, 5]", "std": "[30, 3]"}
+    save_file(net.init(4), folder / "net.safetensors", metadata=metadata)
+    known = {"model": "net.safetensors", "architecture": {"kind": "mlp", "hidden": [5]}}
+    sites = {"north": {"knowledge": {"lookup": "own.csv"}}, "south": {"knowledge": known}}
+    inject = {"trust": 0.6, "control": False, "policy": "repair"}
+    write_job(folder, rules, output, model={"inject": inject}, sites=sites)
+    rows = random_rows()
+    rows[:2000, :2] = keys[np.arange(2000) % len(keys), ::-1]
+    x = (torch.from_numpy(rows[:, 1::-1].copy()) - torch.tensor([50.0, 5.0])) / torch.tensor(
+        [30.0, 3.0]
+    )
+    return rows, {(h, f) for h, f in keys.tolist()}, predict(net, net.init(4), x.float()).numpy()
+
+
 @pytest.mark.slow
-def test_a_lookup_table_of_a_site_is_refused_by_name(tmp_path, cli):
-    (tmp_path / "own.csv").write_text("heat,flow,predict\n1,2,B\n")
+def test_lookup_tables_and_networks_about_classes_are_part_of_the_file(tmp_path, cli):
+    cells = ("A, B", "B, C", "A", "C")
+    rows, keys, answers = with_sources(tmp_path, GRADES.format(hard=""), "grade", 3, cells)
+    certificate = export(cli, tmp_path, "--site", "north")
+    entries = {one["name"]: one["status"] for one in certificate["rules"]}
+    assert entries["the lookup table"] == "enforced"
+    trial, params = reopen(tmp_path)
+    chances = np.exp(network(trial, params, rows))
+    chances /= chances.sum(1, keepdims=True)
+    wanted = chances.copy()
+    for row, (flow, heat, _) in enumerate(rows):
+        if (heat, flow) in keys:
+            own = chances[row] * (np.arange(3) != (0 if heat % 2 else 2))
+            wanted[row] = 0.4 * own / own.sum() + 0.6 * (np.arange(3) == (2 if heat % 2 else 0))
+    assert (wanted == 0).any(1).sum() > 2000
+    np.testing.assert_allclose(run_file(tmp_path, rows), wanted, atol=1e-5)
+    assert ((run_file(tmp_path, rows) == 0) == (wanted == 0)).all()
+    rows[0, 1] = np.nan  # the features of no row; the model takes the mean
+    own = network(
+        trial, params, np.where(np.isnan(rows[:1]), trial.samples.scaled.inputs.mean, rows[:1])
+    )
+    np.testing.assert_allclose(
+        run_file(tmp_path, rows[:1]), np.exp(own) / np.exp(own).sum(), atol=1e-5
+    )
+
+    done = cli("export", tmp_path / "run", "-o", tmp_path / "out", "--site", "south")
+    assert done.code == 0, done.err
+    found = 0.4 * chances + 0.6 * np.eye(3)[answers.argmax(1)]
+    np.testing.assert_allclose(run_file(tmp_path, rows)[1:], found[1:], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_lookup_tables_and_networks_about_numbers_are_part_of_the_file(tmp_path, cli):
+    cells = ("0 .. 90", "100 .. 110", "45", "105.5")
+    rows, keys, answers = with_sources(
+        tmp_path, LOADS.partition("range")[0] + "rule flowing require flow >= 0\n", "load", 1, cells
+    )
+    rows = rows[:, :2]
+    export(cli, tmp_path, "--site", "north")
+    trial, params = reopen(tmp_path)
+    scaling = trial.samples.scaled.outputs
+    plain = network(trial, params, rows)[:, 0] * scaling.std[0] + scaling.mean[0]
+    even, odd = (
+        0.4 * plain.clip(low, high) + 0.6 * said
+        for low, high, said in ((0, 90, 45), (100, 110, 105.5))
+    )
+    listed = np.array([(heat, flow) in keys for flow, heat in rows])
+    wanted = np.where(listed, np.where(rows[:, 1] % 2, odd, even), plain)
+    np.testing.assert_allclose(run_file(tmp_path, rows)[:, 0], wanted, rtol=1e-4, atol=1e-2)
+
+    done = cli("export", tmp_path / "run", "-o", tmp_path / "out", "--site", "south")
+    assert done.code == 0, done.err
+    wanted = 0.4 * plain + 0.6 * answers[:, 0]
+    np.testing.assert_allclose(run_file(tmp_path, rows)[:, 0], wanted, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.slow
+def test_an_onnx_model_of_a_site_is_refused_by_name(tmp_path, cli):
+    node = helper.make_node("Gather", ["x", "places"], ["y"], axis=1)
+    sizes = {"x": ["n", 1], "y": ["n", 3]}
+    x, y = (helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in sizes.items())
+    places = helper.make_tensor("places", TensorProto.INT64, [3], [0, 0, 0])
+    model = helper.make_model(helper.make_graph([node], "net", [x], [y], [places]))
+    helper.set_model_props(model, {"features": '["heat"]'})
+    save_model(model, str(tmp_path / "net.onnx"))
+    sites = {"north": {"knowledge": {"model": "net.onnx"}}, "south": {}}
     write_job(
-        tmp_path,
-        GRADES.format(hard=""),
-        "grade",
-        model={"inject": {"trust": 0.6}},
-        sites={"north": {"knowledge": {"lookup": "own.csv"}}, "south": {}},
+        tmp_path, GRADES.format(hard=""), "grade", model={"inject": {"trust": 0.6}}, sites=sites
     )
     assert cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run").code == 0
     done = cli("export", tmp_path / "run", "-o", tmp_path / "out", "--site", "north")

@@ -92,3 +92,21 @@ def test_the_trial_with_projection_is_preferred_and_named(tmp_path, capsys):
     paths = (tmp_path / "rules.fkg", tmp_path / "t.csv", "--baseline", tmp_path / "run")
     asked = call(capsys, "monitor", *paths)
     assert f"baseline: trial {projected} of {tmp_path / 'run'}" in asked.err
+
+    def drift_states(done):
+        rules = json.loads(done.out.splitlines()[-1])["rules"]
+        return {name: one["drift"]["state"] for name, one in rules.items()}
+
+    assert drift_states(asked)["quiet"] == "higher"
+    # A count under another limit says nothing about drift; the same limit in other words does.
+    rules = (tmp_path / "rules.fkg").read_text()
+    (tmp_path / "rules.fkg").write_text(
+        rules.replace("fault <= 0.3", "fault <= 0.2").replace("feed > 90 kg/h", "feed > 0.09 t/h")
+    )
+    changed = call(capsys, "monitor", *paths)
+    assert (
+        f"no drift of a rule that differs from {tmp_path / 'run'}: quiet: stricter" in changed.err
+    )
+    assert "fault <= 0.3 -> if temp < 40 degC then fault <= 0.2\n" in changed.err
+    expected = drift_states(asked) | {"quiet": "unknown"}
+    assert drift_states(changed) == expected, changed.err

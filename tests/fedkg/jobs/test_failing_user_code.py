@@ -23,6 +23,11 @@ def algorithm(rate):
     raise ValueError("the rate is not known")
 
 
+class Large(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(2**30, 2**20)
+
+
 class Net(torch.nn.Linear):
     def __init__(self, width):
         super().__init__(5, width)
@@ -34,6 +39,7 @@ class Net(torch.nn.Linear):
     [
         ("data", "data.set: .*:data fails with", "TypeError: .*size"),
         ("algorithm", "path: .*:algorithm fails with the `options` rate", "the rate is not known"),
+        ("memory", "model.path: .*:Large .*needs more memory", "smaller `training.batch`"),
         ("model", "model.path: .*:Net cannot be created", "TypeError: .*height"),
         (
             "file",
@@ -54,6 +60,8 @@ def test_an_error_of_user_code_is_reported(
     elif field == "algorithm":
         own = {"path": f"{code}:algorithm", "options": {"rate": 1}}
         fields |= {"algorithm": "own", "algorithms": {"own": own}}
+    elif field == "memory":
+        fields["model"] = {"kind": "module", "path": f"{code}:Large"}
     else:
         place = "no_such_package" if field == "package" else code
         options = {"height": 2}
@@ -80,6 +88,11 @@ class Lacking:
 class Fails:
     def value(self, step):
         return step.params["nothing"]
+
+
+class Greedy:
+    def value(self, step):
+        raise MemoryError
 
 
 class OneNumber:
@@ -139,6 +152,7 @@ def make(**steps):
     ("step", "message", "received"),
     [
         ({"terms": ["Fails"]}, r":\d+: `Fails.value` raises an error", "KeyError: 'nothing'"),
+        ({"terms": ["Greedy"]}, r":\d+: `Greedy.value` needs more memory", "MemoryError"),
         ({"terms": ["OneNumber"]}, r": `OneNumber`: `value` .*shape \[\d\]", r"\[\]"),
         ({"local": "Summed"}, r"`Summed`: `finish` .*shape \[\d, 8, 5\] for layers.0", r"\[8, 5\]"),
         ({"local": "Memory"}, "`Memory`: `finish` .*by name: none", "local/y"),

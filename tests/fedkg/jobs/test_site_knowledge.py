@@ -16,6 +16,7 @@ from command import Done, call
 from onnx import TensorProto, helper, save_model
 from safetensors.torch import save_file
 
+from fedkg.data import Scaling
 from fedkg.errors import JobError
 from fedkg.federated.model.constrained_outputs import Trust
 from fedkg.federated.model.knowledge_bounded_models import (
@@ -27,6 +28,7 @@ from fedkg.federated.model.knowledge_bounded_models import (
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.experiment import Experiment, create_experiment
+from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
@@ -131,6 +133,31 @@ def mixed(s: np.ndarray, allowed: list[int], predicted: int | None, trust: float
 def of_rules(heat: float, flow: float) -> tuple[list[int], int | None]:
     allowed = [1, 2] if heat > 70 else [0, 1, 2]
     return allowed, 2 if flow > 5 and heat > 70 else 1
+
+
+def test_each_number_of_an_excluded_label_has_its_unit() -> None:
+    scaling = Scaling(names=("level", "flow"), mean=np.array([1.0, 10.0]), std=np.array([2.0, 5.0]))
+    form = ColumnForm(classes=(), outputs=scaling, channels={}, kinds=("range",))
+    two_steps = np.array([1.0, 2.0, 0.0, -1.0])
+    assert form.describe_label(two_steps, ("m", "m3/h")) == "level 3, 1 m; flow 20, 5 m3/h"
+
+
+def test_a_label_that_no_rule_reads_can_be_trained(tmp_path: Path) -> None:
+    (tmp_path / "own.fkg").write_text(OWN)
+    fields = document(tmp_path, north={"knowledge": str(tmp_path / "own.fkg"), "trust": 0.5})
+    declared = RULES.replace("if heat < 20 degC then grade is A", "heat >= 0 degC")
+    (tmp_path / "rules.fkg").write_text(declared)
+    _, trial = prepare(fields)
+    assert (trial.output, trial.samples.source.classes) == ("grade", ("A", "B", "C"))
+    plain, answers = chances(trial, 0)
+    for (heat, flow), s, answer in zip(raw(trial, 0), plain, answers, strict=True):
+        np.testing.assert_allclose(answer, mixed(s, *of_rules(heat, flow), 0.5), atol=1e-5)
+
+    (tmp_path / "rules.fkg").write_text(declared + "output loss in kW\n")
+    with pytest.raises(JobError, match=r"several outputs(.|\n)*grade, loss"):
+        prepare(fields)
+    _, trial = prepare(fields | {"output": "grade"})
+    assert trial.output == "grade"
 
 
 def test_each_site_uses_its_own_rules_and_trust(tmp_path: Path) -> None:

@@ -123,10 +123,11 @@ def probability(node: Apply, scope: Scope) -> Value | None:
     unit = parse_unit("probability")
     assert isinstance(unit, Unit)
     for name in label.classes:  # all classes, so that logits can be normalised to probabilities
-        scope.book.measure(scope.book.column(_score(label, name)), unit)
+        scope.book.measure(scope.book.column(score_column(label, name)), unit)
     slots = []
     for word in {word.text: word for word in words}.values():
-        ids = np.full(scope.rows.count, scope.book.column(_score(label, word.text)), dtype=np.int64)
+        column = scope.book.column(score_column(label, word.text))
+        ids = np.full(scope.rows.count, column, dtype=np.int64)
         slots.append(
             scope.rows.slot(
                 (label.name, word.text, scope.view.key, "probability"),
@@ -288,7 +289,7 @@ def _predicted(
             "FKG282", words[-1].span, message, "remove a class, or remove the condition"
         )
         return None
-    ids = {name: scope.book.column(_score(label, name)) for name in label.classes}
+    ids = {name: scope.book.column(score_column(label, name)) for name in label.classes}
     others = [
         [name for name in label.classes if name not in row] for row in zip(*columns, strict=True)
     ]
@@ -309,7 +310,8 @@ def _predicted(
     return ClassIn(inside=inside, outside=outside)
 
 
-def _score(label: DeclaredLabel, name: str) -> BookColumn:
+def score_column(label: DeclaredLabel, name: str) -> BookColumn:
+    """The column of one class of a label."""
     return BookColumn(
         name=f"{label.name}[{name}]",
         source=label.column,
