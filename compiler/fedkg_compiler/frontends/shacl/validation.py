@@ -281,7 +281,7 @@ def _names_graph(shapes: Graph) -> bool:
     """Whether a query of shapes addresses a named graph: only then the store has them."""
     return any(
         names_graph(str(query))
-        for name in (SH.select, SH.ask)
+        for name in (SH.select, SH.ask, SH.construct)
         for query in shapes.objects(None, name)
     )
 
