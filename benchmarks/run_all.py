@@ -76,7 +76,8 @@ QUICK: dict[str, str] = {
     "dp_sgd_overhead": "--turns 5",
     "projections": "--repeats 7",
     "scfa_overhead": "--turns 15",
-    "shacl_models": "--repeats 3 --engines pyshifty",
+    "shacl_models": "--repeats 3 --engines pyshifty --names brick/bldg24.ttl brick/bldg11.ttl "
+    "s223/NIST-HPL.ttl s223/nist-bdg1-1.ttl s223/nrel-example.ttl s223/lbnl-bdg3-1.ttl",
     "shacl_validation": "--nodes 20000 --pyshacl-nodes 2000",
     "sparql_compile": "--entities 2000 --queries 300",
     "client_scoring": "--repeats 9",

@@ -584,7 +584,7 @@ def validate(
 def _validate_table(
     path: Path, shapes: Sequence[str | Path]
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
-    from fedkg.evaluation.evaluate import evaluate, violating_rows
+    from fedkg.evaluation.evaluate import evaluate_with_rows
     from fedkg.tables import read_table
 
     if not shapes:
@@ -607,14 +607,14 @@ def _validate_table(
                 "fedkg eval RULES TABLE",
             )
         table = read_table(path)
+        result, violations = evaluate_with_rows(found.pack, table)
         rows = [
             RowViolation(
                 rule=row.rule, entity=row.entity, row=row.row, line=row.line, cells=row.cells
             )
-            for row in violating_rows(found.pack, table)
+            for row in violations
         ]
         report = found.report(str(path), table.rows, rows)
-        result = evaluate(found.pack, table)
         unasked = sum(
             not (rule.satisfied or rule.violated or rule.unknown)
             for rule in result.rules

@@ -102,6 +102,16 @@ def evaluate(
             received=type(table).__name__,
             help='pass fedkg.read_table("data.csv"); save a data frame as CSV or Parquet first',
         )
+    return _evaluate(pack, table, missing, None)
+
+
+def _evaluate(
+    pack: Pack,
+    table: Table,
+    missing: Literal["error", "skip"],
+    broken_rows: list[tuple[Bank, NDArray[np.int64], NDArray[np.int64]]] | None,
+) -> Evaluation:
+    """Evaluate; append banks, with their violated rows and the table rows, to `broken_rows`."""
     contract = pack.manifest.contract
     table = table.with_headers((one.source, one.alternatives) for one in contract.columns)
     readings = table_values(contract, table, needs=find_columns_read(pack), missing=missing)
@@ -138,6 +148,9 @@ def evaluate(
             tally = tally.with_bank(rows, values, at)
             entities.add(rows, values)
             cases.add(rows, values, at)
+            if broken_rows is not None:
+                row, violated = np.nonzero(values.violated)
+                broken_rows.append((rows, violated, at[row]))
             if over_steps:
                 ends.add(rows, read, when, values)
     cases.settle(tally, entities)
@@ -496,40 +509,35 @@ class ViolatingRow:
     cells: Mapping[str, float | str | None]
 
 
-def violating_rows(pack: Pack, table: Table) -> list[ViolatingRow]:
-    """Return each violation of a pack by a table with its values. Raises TableError as `evaluate`
+def evaluate_with_rows(pack: Pack, table: Table) -> tuple[Evaluation, list[ViolatingRow]]:
+    """Evaluate, and return each violation with its values too. Raises TableError as `evaluate`
     does.
     """
-    found = violations(pack, table)
-    names, rules, columns = (
-        pack.manifest.entities,
-        pack.manifest.rules,
-        pack.manifest.contract.columns,
-    )
-    bound = [(bank, i) for bank in pack.banks for i in range(bank.rows)]
+    columns = pack.manifest.contract.columns
+    table = table.with_headers((one.source, one.alternatives) for one in columns)
+    broken: list[tuple[Bank, NDArray[np.int64], NDArray[np.int64]]] = []
+    result = _evaluate(pack, table, "error", broken)
     rows: list[ViolatingRow] = []
-    for rule, at, row in zip(
-        found.rule.tolist(), found.bound.tolist(), found.row.tolist(), strict=True
-    ):
-        bank, i = bound[at]
-        cells: dict[str, float | str | None] = {}
-        for slot in dict.fromkeys(bank.slots[i].tolist()):
-            column = columns[slot]
-            if column.type == "category":
-                cells[column.source] = table.texts(column.source)[row] or None
-            else:
-                number = float(table.numbers(column.source)[row])
-                cells[column.source] = None if np.isnan(number) else number
-        rows.append(
-            ViolatingRow(
-                rule=rules[rule].name,
-                entity=names[int(bank.entity[i])],
-                row=row,
-                line=int(table.lines[row]) if table.lines.size else None,
-                cells=cells,
+    for bank, violated, at in broken:
+        for i, row in zip(violated.tolist(), at.tolist(), strict=True):
+            cells: dict[str, float | str | None] = {}
+            for slot in dict.fromkeys(bank.slots[i].tolist()):
+                column = columns[slot]
+                if column.type == "category":
+                    cells[column.source] = table.texts(column.source)[row] or None
+                else:
+                    number = float(table.numbers(column.source)[row])
+                    cells[column.source] = None if np.isnan(number) else number
+            rows.append(
+                ViolatingRow(
+                    rule=pack.manifest.rules[bank.rule[i]].name,
+                    entity=pack.manifest.entities[bank.entity[i]],
+                    row=row,
+                    line=int(table.lines[row]) if table.lines.size else None,
+                    cells=cells,
+                )
             )
-        )
-    return rows
+    return result, rows
 
 
 def _is_simple(bank: Bank, readings: Readings) -> bool:

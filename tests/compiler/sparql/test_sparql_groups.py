@@ -75,6 +75,36 @@ def test_it_equals_the_query_on_the_data(
     assert check_equal(tmp_path, GRAPH, [PREFIX + body], TABLE, monkeypatch) == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("{ ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SUM(?v) > 5)", [True, True, False]),
+        ("{ ?m p:t ?v } HAVING (COUNT(?v) > 2)", [True, False, False]),
+        ("{ ?m p:t ?v FILTER(?v > 4) } GROUP BY ?m", [True, True, False]),
+    ],
+)
+def test_an_ask_query_is_violated_if_a_group_exists(
+    tmp_path: Path, body: str, rows: list[bool]
+) -> None:
+    pack, _ = compiled(tmp_path, GRAPH, f"{PREFIX}ASK {body}")
+    assert pack is not None
+    assert [bool(found) for found in violated(pack, TABLE, 3)] == rows
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("ASK { ?m p:in ?a } GROUP BY ?a HAVING (COUNT(?m) > 1)", ["one violation of `q`"]),
+        ("ASK { ?m p:in ?a } GROUP BY ?a HAVING (COUNT(?m) > 2)", []),
+        ("SELECT ?m { ?m p:max ?x } HAVING (?x > 3)", ["one violation of `q`: m3"]),
+    ],
+)
+def test_the_graph_answers_having(tmp_path: Path, query: str, found: list[str]) -> None:
+    """HAVING filters the groups, and the solutions if there are none."""
+    _, diagnostics = compiled(tmp_path, GRAPH, PREFIX + query)
+    assert [one.message.removeprefix("the graph has ") for one in diagnostics] == found
+
+
 REFUSED = [
     (
         "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SAMPLE(?v) > 1)",

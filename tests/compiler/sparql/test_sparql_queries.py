@@ -243,7 +243,6 @@ REFUSED = [
     ("SELECT ?m WHERE { ?m p:t ?v } OFFSET 3", "FKG353", "2:31"),
     ("SELECT ?m WHERE { ?m p:g ?v FILTER(?v = 'A' && ?v > 3) }", "FKG343", "2:48"),
     ("SELECT ?m WHERE { ?m q:t ?v FILTER(?v > 3) }", "FKG110", "2:22"),
-    ("ASK { ?m p:t ?v } GROUP BY ?m HAVING (COUNT(?v) > 1)", "FKG341", "2:39"),
 ]
 
 

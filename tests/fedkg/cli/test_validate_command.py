@@ -529,6 +529,25 @@ def test_rows_about_no_focus_node_are_noted(
     assert "P1: no row has pump = P1" in facts["notes"]
 
 
+def test_a_table_may_have_an_alternative_header(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:pressure fkg:column "pressure" ; fkg:alternativeColumn "druck" .
+        plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ] .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,druck\nP1,7\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out.startswith("violation: plant:P1 pressure 7.0: MaxInclusive"), done.err
+
+
 @pytest.mark.parametrize(
     ("rows", "found"),
     [

@@ -8,7 +8,7 @@ import pytest
 import fedkg
 from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import evaluate, table_values
-from fedkg.evaluation.evaluate import violations
+from fedkg.evaluation.evaluate import evaluate_with_rows, violations
 from fedkg.tables import Table
 
 RULES = """
@@ -53,6 +53,11 @@ def test_they_are_the_interpreters() -> None:
     counts = np.bincount(found.rule, minlength=len(pack.manifest.rules)).tolist()
     assert counts == [rule.violated for rule in evaluate(pack, table).rules]
     assert all(counts)
+    result, listed = evaluate_with_rows(pack, table)
+    assert result == evaluate(pack, table)
+    names = [pack.manifest.rules[rule].name for rule in found.rule.tolist()]
+    pairs = sorted(zip(names, found.row.tolist(), strict=True))
+    assert sorted((one.rule, one.row) for one in listed) == pairs
 
 
 def test_a_table_that_breaks_nothing_has_none() -> None:

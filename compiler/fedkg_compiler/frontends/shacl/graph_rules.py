@@ -35,7 +35,7 @@ from fedkg_compiler.frontends.shacl.validator import Validator
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.rdf_reader import Document, read_file
-from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import names_graph, tokens
 from fedkg_compiler.input_files import holds_shapes
 
 _NOT_APPLIED = "this rule is not applied, and other shapes may need its facts: {}"
@@ -136,9 +136,13 @@ def _run(
 
 
 def _require_static(rule: Rule, shapes: ShapesFile, observer: Observer) -> None:
-    """Raise RuleProblem if a rule has to do with the table."""
+    """Raise RuleProblem if a rule has to do with the table, or reads named graphs."""
     if observer.sources.names.rows_class is not None:
         raise _on_rows(rule)
+    if any(map(names_graph, rule.construct)):
+        # The graph of a compilation has ontologies and inferences, but no graph of each file.
+        sentence = "it has GRAPH, which addresses the graphs of files in `fedkg validate` alone"
+        raise RuleProblem(sentence, rule.shape.node, rule.node)
     for name in sorted(_mentioned(rule, shapes)):
         if observer.is_observed(URIRef(name)):
             sentence = f"it reads or adds <{name}>, which is a property of the table"

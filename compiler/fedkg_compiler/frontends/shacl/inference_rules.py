@@ -38,7 +38,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
 )
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_reader import as_kept, names_by_content, renamed
-from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, names_graph, tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
 
 MOST_PASSES = 100
 """Passes over all rules; each pass adds a triple, and a chain of this length is an endless one."""
@@ -172,9 +172,6 @@ def _constructs(graph: Graph, shape: Shape, node: Node) -> tuple[str, ...]:
     for text in sorted(str(value) for value in graph.objects(node, SH.construct)):
         if asks_service(text):
             sentence = "SERVICE asks another server, and fedkg contacts none for a rule"
-            raise RuleProblem(sentence, shape.node, node)
-        if names_graph(text):
-            sentence = "a rule has GRAPH, and rules read the data without named graphs"
             raise RuleProblem(sentence, shape.node, node)
         found.append(prefixes + text)
     return tuple(found)
@@ -341,7 +338,7 @@ class RuleRun:
         found: list[ox.Quad] = []
         for text in rule.construct:
             try:
-                found += construct(self.store, text, nodes)
+                found += construct(self.store, hide_graphs(text), nodes)
             except (SyntaxError, ValueError, RuntimeError, OSError) as error:
                 sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
                 raise RuleProblem(sentence, rule.shape.node, rule.node, (text,)) from error

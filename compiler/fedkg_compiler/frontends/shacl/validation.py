@@ -23,7 +23,6 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.frontends.shacl.constraint_queries import Undecidable
 from fedkg_compiler.frontends.shacl.inference_rules import Rule, RuleProblem, RuleRun, read_rules
 from fedkg_compiler.frontends.shacl.prebound_query_execution import hide_graphs
-from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
 from fedkg_compiler.frontends.shacl.shape_source_positions import JoinedTexts
 from fedkg_compiler.frontends.shacl.shapes_cache import find_shapes, keep_shapes, shapes_entry
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
@@ -281,12 +280,15 @@ def _names_graph(shapes: Graph) -> bool:
     """Whether a query of shapes addresses a named graph: only then the store has them."""
     return any(
         names_graph(str(query))
-        for name in (SH.select, SH.ask)
+        for name in (SH.select, SH.ask, SH.construct)
         for query in shapes.objects(None, name)
     )
 
 
 def _not_evaluated(found: _Rejected, shapes: ShapesFile, texts: JoinedTexts) -> Diagnostic:
+    # Only mistakes need the parser of queries.
+    from fedkg_compiler.frontends.shacl.query_syntax_problem import find_syntax_problem
+
     problem = find_syntax_problem(shapes, found.queries)
     advice = "correct this shape" if found.shape is not None else "correct the shapes"
     return report(

@@ -53,6 +53,7 @@ from fedkg_compiler.graph.sparql_syntax.tree import (
     Part,
     Path,
     Place,
+    Projection,
     Query,
     Resolved,
     SubSelect,
@@ -125,14 +126,17 @@ class Splitter:
 
     def _branches(self, query: Query, fixed: Names) -> list[Branch]:
         if self.static(query):
+            if not query.aggregates:
+                kept = (Filter(at=expr.at, expr=expr) for expr in query.having)
+                return [Branch(static=(*query.where.parts, *kept))]
             whole = replace(query, form="select", orders=(), limit=None, offset=None)
-            return [
-                Branch(
-                    static=(SubSelect(at=query.at, query=whole),)
-                    if query.aggregates
-                    else query.where.parts
+            if query.form == "ask":  # SELECT shows something of each group
+                count = Aggregate(at=query.at, op="count", distinct=False, arg=None)
+                shown = Projection(
+                    at=query.at, variable=Var(at=query.at, name=self.fresh()), expr=count
                 )
-            ]
+                whole = replace(whole, projection=(shown,))
+            return [Branch(static=(SubSelect(at=query.at, query=whole),))]
         if query.offset is not None:
             raise SparqlProblem(
                 "FKG353",

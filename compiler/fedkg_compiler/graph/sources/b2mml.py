@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.graph import oxigraph as ox
@@ -129,7 +129,8 @@ class _Writer:
         self.triples: list[ox.Quad] = []
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
-        self.wrong: list[tuple[_Element, str]] = []
+        self.wrong: list[tuple[_Element, str, str]] = []
+        self.stated: dict[tuple[str, str], tuple[str, int]] = {}
         self.blanks = 0
 
     def say(
@@ -157,10 +158,26 @@ class _Writer:
             node = self.thing(element, kind, name)
             if whole is not None and element.name == "EquipmentChild":
                 self.say(whole, _CONSISTS_OF, node)
+                self.compare(element, node, "parent", _name(whole))
         elif kind == "TestResult" and name:
             self.result(element, name)
         for part in element.parts:
             self.write(part, node)
+
+    def compare(self, element: _Element, node: ox.NamedNode, what: str, value: str) -> None:
+        """Report an element that contradicts an earlier one with its ID.
+
+        An ID is unique within a document (ISA-95, part 2), so that both are the same object, and an
+        element with the ID alone refers to the other.
+        """
+        first, line = self.stated.setdefault((node.value, what), (value, element.line))
+        if first != value:
+            sentence = (
+                f"the {what} of `{_name(node)}` is `{value}` here and `{first}` in line "
+                f"{line}: fedkg reads both elements as the same object"
+            )
+            advice = "if they are different objects, give each its own <ID>"
+            self.wrong.append((element, sentence, advice))
 
     def described(self, node: ox.NamedNode, kind: str, element: _Element) -> None:
         """Write class, name, description and place of a node."""
@@ -178,6 +195,8 @@ class _Writer:
         node = _node(kind, name)
         self.described(node, kind, element)
         level = element.text_of("EquipmentLevel")
+        if level:
+            self.compare(element, node, "EquipmentLevel", level)
         if kind == "Equipment" and level in _LEVELS:
             self.say(node, _TYPE, ox.NamedNode(_LEVELS[level]))
         for part in element.named(*(f"{one}ClassID" for one in _CLASSES)):
@@ -212,6 +231,9 @@ class _Writer:
         values = [
             value for part in element.named("Value") if (value := self.value(part)) is not None
         ]
+        if values:
+            texts = (part.text_of("ValueString") for part in element.named("Value"))
+            self.compare(element, node, "value", ", ".join(texts))
         for value in values:
             self.say(node, ox.NamedNode(FKG_ISA95 + "value"), value)
             self.say(host, relation, value)
@@ -234,7 +256,9 @@ class _Writer:
             name = _DATATYPES.get(datatype, datatype if datatype in _XSD else "string")
             found = ox.Literal(text, datatype=ox.NamedNode(XSD + name))
             if not _is_valid(found):
-                self.wrong.append((element, f"`{text[:60]}` is not a value of type {datatype}"))
+                sentence = f"`{text[:60]}` is not a value of type {datatype}: the value is left out"
+                advice = "correct the text in <ValueString> or <DataType>"
+                self.wrong.append((element, sentence, advice))
                 return None
         unit = element.text_of("UnitOfMeasure")
         if not unit or found.datatype.value not in NUMBERS:
@@ -304,6 +328,10 @@ def _node(kind: str, name: str) -> ox.NamedNode:
     return ox.NamedNode(BASE + ("" if kind == "Equipment" else f"{kind}.") + _quoted(name))
 
 
+def _name(node: ox.NamedNode) -> str:
+    return unquote(node.value.removeprefix(BASE))
+
+
 def read(text: str, file: str, folder: Path | None) -> Read:
     """Return the triples of a B2MML document; `folder` plays no part."""
     del folder
@@ -319,13 +347,13 @@ def read(text: str, file: str, folder: Path | None) -> Read:
     if usable:
         writer.find_kinds(builders[0].root)
         writer.write(builders[0].root)
-    for element, message in writer.wrong[:_MOST_REPORTED]:
+    for element, message, advice in writer.wrong[:_MOST_REPORTED]:
         problems.append(
             report(
                 "FKG103",
                 point(file, element.line, element.column),
-                f"{message}: the value is left out",
-                help="correct the text in <ValueString> or <DataType>",
+                message,
+                help=advice,
                 severity="warning",
             )
         )

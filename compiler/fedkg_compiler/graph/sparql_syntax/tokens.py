@@ -85,7 +85,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 def names_graph(text: str) -> bool:
     """Whether a query has GRAPH with anything but `$shapesGraph`."""
-    return any(
+    return "GRAPH" in text.upper() and any(
         word.kind == "word" and word.text.upper() == "GRAPH" and graph.text != "shapesGraph"
         for word, graph in pairwise(tokens(text))
     )

@@ -185,6 +185,12 @@ rule tested for ?oven, ?value where {
             "`2024-02-30` is not a value of type date",
         ),
         ("</EquipmentInformation>", "", "FKG103", "the XML is not well-formed here"),
+        (
+            "<EquipmentClass><ID>Oven</ID></EquipmentClass>",
+            "<Equipment><ID>Line 2</ID><EquipmentChild><ID>Oven1</ID></EquipmentChild></Equipment>",
+            "FKG103",
+            "the parent of `Oven1` is `Line 2` here and `Line 1` in line 7",
+        ),
     ],
 )
 def test_mistakes_are_reported_and_the_rest_is_read(
