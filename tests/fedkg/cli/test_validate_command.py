@@ -570,3 +570,28 @@ def summary(report: Graph) -> set[tuple[str, ...]]:
         shown = "" if value is None else str(getattr(value, "value", value))
         found.add((*parts, shown))
     return found
+
+
+def test_a_table_has_a_result_for_each_violated_constraint(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for constraints that the datatype of a column violates, whatever its rows contain."""
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:pressure fkg:column "pressure" ; fkg:datatype xsd:double .
+        plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:not [ sh:path plant:pressure ; sh:minCount 1 ] ;
+            sh:not [ sh:path plant:pressure ; sh:datatype xsd:double ] ;
+            sh:not [ sh:path plant:pressure ; sh:minInclusive 1 ] .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,pressure\nP1,3\nP1,3\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out.endswith("t.csv does not conform: 3 violations; 1 focus node\n")
+    found = json.loads(call(capsys, "validate", "t.csv", "plant.ttl", "--json").out)["results"]
+    assert [one["value"] for one in found] == [one["focus_node"] for one in found]
