@@ -395,6 +395,7 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
         (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
         (pump("sh:or 3"), "FKG311"),
+        (pump("sh:property [ sh:path plant:serial, plant:state ; sh:minCount 1 ]"), "FKG311"),
         (
             pump(
                 "sh:node "

@@ -990,6 +990,10 @@ class _Reader:
             if path is None:
                 self.problems.append((node, "path", "its sh:path is not a SHACL path"))
                 return None
+            # A shape that two files state has two blank nodes for one path.
+            if any(read_path(graph, other) != path for other in graph.objects(node, SH.path)):
+                self.problems.append((node, "path", "it has several paths in sh:path"))
+                return None
         return Shape(
             node=node,
             name=self._name(node),
