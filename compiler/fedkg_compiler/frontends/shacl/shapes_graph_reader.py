@@ -612,6 +612,7 @@ _NAMES = frozenset(
     {"class", "datatype", "nodeKind", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
 )
 _LIMITS = frozenset({"minExclusive", "minInclusive", "maxExclusive", "maxInclusive"})
+_BOOLEANS = ("closed", "deactivated", "optional", "qualifiedValueShapesDisjoint", "uniqueLang")
 _SHAPES = frozenset({"not", "node", "property", "and", "or", "xone"})
 
 
@@ -699,6 +700,12 @@ def what_is_wrong(name: str, value: Node) -> str:
             f"{shown}; it must be the name of a "
             f"{'property' if name not in ('class', 'datatype', 'nodeKind') else name}"
         )
+    if name in _BOOLEANS and not (
+        isinstance(value, Literal)
+        and value.datatype == XSD.boolean
+        and str(value) in ("true", "false", "1", "0")
+    ):
+        return f"{shown}; it must be true or false without quotes"
     if name in _LIMITS and not isinstance(value, Literal):
         return f"{shown}; it must be a number or a date"
     if name in _SHAPES and isinstance(value, Literal):
@@ -882,10 +889,8 @@ class _Reader:
             wanted = []
             for parameter in self.graph.objects(component, SH.parameter):
                 path = self.graph.value(parameter, SH.path)
-                optional = self.graph.value(parameter, SH.optional)
-                if isinstance(path, URIRef) and not (
-                    isinstance(optional, Literal) and optional.value is True
-                ):
+                self._check_booleans(parameter)
+                if isinstance(path, URIRef) and not _true(self.graph.value(parameter, SH.optional)):
                     wanted.append(path)
             if wanted:
                 found[min(wanted)] = (component, tuple(sorted(wanted)))
@@ -994,6 +999,8 @@ class _Reader:
             if any(read_path(graph, other) != path for other in graph.objects(node, SH.path)):
                 self.problems.append((node, "path", "it has several paths in sh:path"))
                 return None
+        for part in (node, *graph.objects(node, SH.sparql), *graph.objects(node, SH.rule)):
+            self._check_booleans(part)
         return Shape(
             node=node,
             name=self._name(node),
@@ -1111,6 +1118,13 @@ class _Reader:
         if wrong:
             self.problems.append((shape, constraint.name, wrong))
         return not wrong
+
+    def _check_booleans(self, node: Node) -> None:
+        """Report parameters of a node that must be true or false and are something else."""
+        for name in _BOOLEANS:
+            for value in self.graph.objects(node, SH[name]):
+                if wrong := what_is_wrong(name, value):
+                    self.problems.append((node, name, wrong))
 
     def _qualified(self, node: Node) -> Iterable[Constraint]:
         disjoint = _true(self.graph.value(node, SH.qualifiedValueShapesDisjoint))
