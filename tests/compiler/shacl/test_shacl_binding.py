@@ -395,6 +395,11 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
         (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
         (pump("sh:or 3"), "FKG311"),
+        (pump("sh:minCount 1"), "FKG311"),
+        (
+            pump("sh:property [ sh:path plant:serial ; sh:node [ sh:lessThan plant:state ] ]"),
+            "FKG311",
+        ),
         (
             pump(
                 "plant:top 3 . plant:Top a sh:ConstraintComponent ;"
@@ -429,6 +434,7 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         ),
         (pump("sh:sparql [ sh:select 'SELEC' ]"), "FKG316"),
         (pump("sh:property [ sh:path plant:pressure ; sh:maxInclsive 3 ]"), "FKG312"),
+        (pump("sh:property [ sh:path plant:serial ; sh:qualifiedMinCount 1 ]"), "FKG312"),
         (
             (
                 "plant:T1 a plant:Other . plant:S a sh:NodeShape ; sh:targetClass plant:Other ; "

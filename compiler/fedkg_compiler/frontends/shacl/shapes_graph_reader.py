@@ -613,6 +613,9 @@ _NAMES = frozenset(
 )
 _LIMITS = frozenset({"minExclusive", "minInclusive", "maxExclusive", "maxInclusive"})
 _BOOLEANS = ("closed", "deactivated", "optional", "qualifiedValueShapesDisjoint", "uniqueLang")
+_QUALIFIED = ("qualifiedMinCount", "qualifiedMaxCount")
+_OF_PATHS = ("minCount", "maxCount", "lessThan", "lessThanOrEquals", "uniqueLang")
+"""Parameters that node shapes must not have (SHACL, sections 4.2, 4.4.5, 4.5.3 and 4.5.4)."""
 _SHAPES = frozenset({"not", "node", "property", "and", "or", "xone"})
 
 
@@ -700,12 +703,6 @@ def what_is_wrong(name: str, value: Node) -> str:
             f"{shown}; it must be the name of a "
             f"{'property' if name not in ('class', 'datatype', 'nodeKind') else name}"
         )
-    if name in _BOOLEANS and not (
-        isinstance(value, Literal)
-        and value.datatype == XSD.boolean
-        and str(value) in ("true", "false", "1", "0")
-    ):
-        return f"{shown}; it must be true or false without quotes"
     if name in _LIMITS and not isinstance(value, Literal):
         return f"{shown}; it must be a number or a date"
     if name in _SHAPES and isinstance(value, Literal):
@@ -999,6 +996,10 @@ class _Reader:
             if any(read_path(graph, other) != path for other in graph.objects(node, SH.path)):
                 self.problems.append((node, "path", "it has several paths in sh:path"))
                 return None
+        for name in _OF_PATHS if path is None else ():
+            if (node, SH[name], None) in graph:
+                reason = f"it has sh:{name}, but no sh:path: put both into sh:property [ ... ]"
+                self.problems.append((node, name, reason))
         for part in (node, *graph.objects(node, SH.sparql), *graph.objects(node, SH.rule)):
             self._check_booleans(part)
         return Shape(
@@ -1123,13 +1124,18 @@ class _Reader:
         """Report parameters of a node that must be true or false and are something else."""
         for name in _BOOLEANS:
             for value in self.graph.objects(node, SH[name]):
-                if wrong := what_is_wrong(name, value):
+                if not (
+                    isinstance(value, Literal)
+                    and value.datatype == XSD.boolean
+                    and str(value) in ("true", "false", "1", "0")
+                ):
+                    wrong = f"its sh:{name} is `{value}`; it must be true or false without quotes"
                     self.problems.append((node, name, wrong))
 
     def _qualified(self, node: Node) -> Iterable[Constraint]:
         disjoint = _true(self.graph.value(node, SH.qualifiedValueShapesDisjoint))
         for shape in _sorted(self.graph.objects(node, SH.qualifiedValueShape)):
-            for name in ("qualifiedMinCount", "qualifiedMaxCount"):
+            for name in _QUALIFIED:
                 value = self.graph.value(node, SH[name])
                 if value is not None:
                     yield Constraint(
@@ -1535,8 +1541,8 @@ class ShapeNames:
         self._used: dict[URIRef, bool] = {}
 
     def tell_unknown(self) -> list[Unchecked]:
-        """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
-        them.
+        """Warn of properties in SHACL's namespace that mean nothing: SHACL does not define them, or
+        the shape lacks another one.
         """
         refused = []
         for shape in self.shapes.shapes.values():
@@ -1547,12 +1553,23 @@ class ShapeNames:
                     if str(one).startswith(SPACE)
                 }
             )
-            for name in (name for one in predicates if (name := one[len(SPACE) :]) not in KNOWN):
+            for name in (one[len(SPACE) :] for one in predicates):
+                if name not in KNOWN:
+                    reason, advice = f"SHACL has no `sh:{name}`", suggest_word(name, sorted(KNOWN))
+                elif (
+                    name in _QUALIFIED
+                    and shape.path is not None  # node shapes may have them, without effect
+                    and SPACE + "qualifiedValueShape" not in predicates
+                ):
+                    reason = "the shape has no `sh:qualifiedValueShape`"
+                    advice = f"add it, or write `sh:{name[9].lower()}{name[10:]}`"
+                else:
+                    continue
                 part = part_name(shape, "" if shape.path is None else path_text(shape.path), name)
                 place = self._at(shape, name)
-                refused.append(Unchecked(part=part, span=place, reason="SHACL has no such word"))
-                message = f"{part} is not checked: SHACL has no `sh:{name}`"
-                self.problems.warning("FKG312", place, message, suggest_word(name, sorted(KNOWN)))
+                refused.append(Unchecked(part=part, span=place, reason=reason))
+                message = f"{part} is not checked: {reason}"
+                self.problems.warning("FKG312", place, message, advice)
         return refused
 
     def tell_lost(self) -> dict[tuple[Shape, Constraint], Unchecked]:
