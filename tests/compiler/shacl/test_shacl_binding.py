@@ -395,6 +395,18 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
         (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
         (pump("sh:or 3"), "FKG311"),
+        (pump("sh:property [ sh:path ( ) ; sh:minCount 1 ]"), "FKG311"),
+        (pump("sh:property [ sh:path ( plant:serial ) ; sh:minCount 1 ]"), "FKG311"),
+        (
+            pump("sh:property [ sh:path [ sh:alternativePath ( plant:serial ) ] ; sh:minCount 1 ]"),
+            "FKG311",
+        ),
+        (
+            pump(
+                "sh:property [ sh:path [ sh:inversePath plant:a ; sh:zeroOrMorePath plant:b ] ; sh:minCount 1 ]"
+            ),
+            "FKG311",
+        ),
         (pump("sh:minCount 1"), "FKG311"),
         (
             pump("sh:property [ sh:path plant:serial ; sh:node [ sh:lessThan plant:state ] ]"),

@@ -1188,6 +1188,11 @@ class _Reader:
         return Target("sparql", target, prefixes + text)
 
 
+_PATH_KINDS = (
+    *(SH.inversePath, SH.alternativePath),
+    *(SH.zeroOrMorePath, SH.oneOrMorePath, SH.zeroOrOnePath),
+)
+"""A blank node that is a path and not a list has one of them (SHACL, section 2.3.1)."""
 MOST_NESTED_PATHS = 50
 """Paths inside paths that are read; a path in a blank node may contain itself."""
 
@@ -1197,9 +1202,11 @@ def read_path(graph: Graph, node: Node, depth: int = 0) -> Path | None:
     if depth > MOST_NESTED_PATHS:
         return None
     if isinstance(node, URIRef):
-        return Step(node)
-    if (node, RDF.first, None) in graph:
+        return None if node == RDF.nil else Step(node)
+    if (node, RDF.first, None) in graph:  # the W3C suite reads such a node as a list in any case
         return _read_paths(graph, node, PathSequence, depth)
+    if sum(len(list(graph.objects(node, kind))) for kind in _PATH_KINDS) != 1:
+        return None
     for predicate, least, many in (
         (SH.zeroOrMorePath, 0, True),
         (SH.oneOrMorePath, 1, True),
@@ -1221,7 +1228,7 @@ def _read_paths(
 ) -> Path | None:
     parts = [read_path(graph, node, depth + 1) for node in items(graph, head) or ()]
     known = [part for part in parts if part is not None]
-    return form(tuple(known)) if known and len(known) == len(parts) else None
+    return form(tuple(known)) if len(known) == len(parts) > 1 else None
 
 
 def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
