@@ -403,7 +403,8 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         ),
         (
             pump(
-                "sh:property [ sh:path [ sh:inversePath plant:a ; sh:zeroOrMorePath plant:b ] ; sh:minCount 1 ]"
+                "sh:property [ sh:minCount 1 ;"
+                " sh:path [ sh:inversePath plant:a ; sh:zeroOrMorePath plant:b ] ]"
             ),
             "FKG311",
         ),

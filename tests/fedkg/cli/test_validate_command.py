@@ -156,6 +156,7 @@ def test_manchester_syntax_is_rejected_by_name(
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
         (("data.ttl", "path.ttl"), "evaluated: SHACL has no MINUS in the query of a constraint"),
+        (("data.ttl", "this.ttl"), "must select `$this`"),
         (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
@@ -168,6 +169,10 @@ def test_bad_input(
 ) -> None:
     (folder / "broken.ttl").write_text("ex:a a ex:Pump .", encoding="utf-8")
     shape = "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:p ; "
+    (folder / "this.ttl").write_text(
+        HEAD + shape + "sh:sparql [ sh:select 'SELECT (STR($this) AS ?x) { $this ex:p ?p }' ] ] .",
+        encoding="utf-8",
+    )
     (folder / "wrong.ttl").write_text(HEAD + shape + 'sh:minCount "x" ] .', encoding="utf-8")
     (folder / "pattern.ttl").write_text(
         HEAD + shape + r'sh:pattern "(?=\\p{Lu})a" ] .', encoding="utf-8"
