@@ -620,6 +620,8 @@ def _cut(low: Float, high: Float, open_: Bool, board: RowLayout) -> tuple[Float,
     wide = open_ & np.where(board.whole, width > 0, width > NARROW * np.maximum(span, 1e-300))
     share = np.where(wide, width / np.maximum(span, 1e-300), -1.0)
     kept = wide.any(axis=1)
+    if not kept.any():  # also if the rows read no column
+        return low[kept], high[kept], True
     low, high, side = low[kept], high[kept], share[kept].argmax(axis=1)
     at, whole = np.arange(low.shape[0]), board.whole[side]
     bottom, top = low[at, side], high[at, side]

@@ -43,3 +43,20 @@ def test_examples_are_found(
 def test_examples_of_a_rule_with_an_error_are_left_alone() -> None:
     text = f"{SIGNALS}rule d require p <=\nexample of d fails for p = 7 bar\n"
     assert [one.code for one in compile_rules(text=text).diagnostics] == ["FKG003"]
+
+
+def test_a_rule_that_reads_no_column_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "g.ttl").write_text(
+        "@prefix : <http://ex.org/> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        ':t fkg:column "t" . :K fkg:keyColumn "k" . :m a :K ; :in :a .\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "q.rq").write_text(
+        "PREFIX : <http://ex.org/> SELECT ?a WHERE { { ?m :in ?a OPTIONAL { ?m :t ?t } } UNION"
+        " { ?m :by ?a } } GROUP BY ?a HAVING (COUNT(*) > 0)",
+        encoding="utf-8",
+    )
+    done = call(capsys, "explain", "q", str(tmp_path / "q.rq"), str(tmp_path / "g.ttl"))
+    assert (done.code, "no example was found" in done.out) == (0, True), done.err

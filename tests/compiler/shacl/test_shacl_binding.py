@@ -395,6 +395,47 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
         (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
         (pump("sh:or 3"), "FKG311"),
+        (pump("sh:property [ sh:path ( ) ; sh:minCount 1 ]"), "FKG311"),
+        (pump("sh:property [ sh:path ( plant:serial ) ; sh:minCount 1 ]"), "FKG311"),
+        (
+            pump("sh:property [ sh:path [ sh:alternativePath ( plant:serial ) ] ; sh:minCount 1 ]"),
+            "FKG311",
+        ),
+        (
+            pump(
+                "sh:property [ sh:minCount 1 ;"
+                " sh:path [ sh:inversePath plant:a ; sh:zeroOrMorePath plant:b ] ]"
+            ),
+            "FKG311",
+        ),
+        (pump("sh:minCount 1"), "FKG311"),
+        (
+            pump("sh:property [ sh:path plant:serial ; sh:node [ sh:lessThan plant:state ] ]"),
+            "FKG311",
+        ),
+        (
+            pump(
+                "plant:top 3 . plant:Top a sh:ConstraintComponent ;"
+                " sh:parameter [ sh:path plant:top ; sh:optional 'no' ]"
+            ),
+            "FKG311",
+        ),
+        (
+            pump(
+                "sh:rule [ a sh:TripleRule ; sh:subject sh:this ; sh:predicate plant:ok ;"
+                " sh:object 1 ; sh:deactivated 'no' ]"
+            ),
+            "FKG311",
+        ),
+        (pump("sh:closed 'true'"), "FKG311"),
+        (pump("sh:deactivated 'true' ; sh:nodeKind sh:IRI"), "FKG311"),
+        (pump("sh:sparql [ sh:select 'SELECT $this { }' ; sh:deactivated 0 ]"), "FKG311"),
+        (pump("sh:property [ sh:path plant:serial ; sh:uniqueLang 'true' ]"), "FKG311"),
+        (
+            pump("sh:property [ sh:path plant:serial ; sh:qualifiedValueShapesDisjoint 'no' ]"),
+            "FKG311",
+        ),
+        (pump("sh:property [ sh:path plant:serial, plant:state ; sh:minCount 1 ]"), "FKG311"),
         (
             pump(
                 "sh:node "
@@ -406,6 +447,7 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         ),
         (pump("sh:sparql [ sh:select 'SELEC' ]"), "FKG316"),
         (pump("sh:property [ sh:path plant:pressure ; sh:maxInclsive 3 ]"), "FKG312"),
+        (pump("sh:property [ sh:path plant:serial ; sh:qualifiedMinCount 1 ]"), "FKG312"),
         (
             (
                 "plant:T1 a plant:Other . plant:S a sh:NodeShape ; sh:targetClass plant:Other ; "

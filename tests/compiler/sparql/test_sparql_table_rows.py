@@ -139,6 +139,10 @@ GROUPS = [
         "SELECT ?a WHERE { ?m p:in ?a . << ?m p:u ?v >> FILTER NOT EXISTS { ?n p:feeds ?m ."
         " << ?n p:u ?q >> FILTER(?q > ?v) } } GROUP BY ?a HAVING (COUNT(?v) > 0)"
     ),
+    (
+        "SELECT ?a WHERE { ?m p:in ?a OPTIONAL { << ?m p:u ?v >> } } GROUP BY ?a"
+        " HAVING (COUNT(?v) < 2)"
+    ),
 ]
 EXISTS = [
     (
@@ -207,6 +211,29 @@ def test_sums_of_areas_as_computed_by_hand(tmp_path: Path) -> None:
         assert violations(pack, ROWS) == [areas] * len(ROWS), limit
 
 
+@pytest.mark.parametrize(
+    ("body", "areas"),
+    [
+        ("GROUP BY ?a HAVING (COUNT(?v) < 1)", {"b", "c"}),
+        ("FILTER(!BOUND(?v)) } GROUP BY ?a HAVING (COUNT(DISTINCT ?m) > 1)", {"b", "c"}),
+        ("GROUP BY ?a HAVING (SUM(?v) > 0)", {"a"}),
+        ("GROUP BY ?a HAVING (SUM(?v) <= 0)", set()),
+    ],
+)
+def test_members_without_a_row_count_where_all_values_are_optional(
+    tmp_path: Path, body: str, areas: set[str]
+) -> None:
+    where = "SELECT ?a WHERE { ?m p:in ?a OPTIONAL { ?m p:u ?v } "
+    pack = bind(tmp_path, where + ("" if "}" in body else "} ") + body)
+    assert violations(pack, ROWS[:1]) == [areas]
+
+
+def test_the_graph_alone_counts_solutions_with_optional_values(tmp_path: Path) -> None:
+    body = "SELECT ?a WHERE { ?m p:in ?a OPTIONAL { ?m p:u ?v } } GROUP BY ?a HAVING (COUNT(*) > 1)"
+    _, found = compiled(tmp_path, GRAPH, PREFIX + body)
+    assert ["FKG348" for one in found if "FKG348" in str(one) and ": b; c" in str(one)], found
+
+
 def test_largest_values_as_computed_by_hand(tmp_path: Path) -> None:
     """k2 (3, 4) and k3 (0.5) feed k1 (1): 4 > 1. k3 feeds k2: 0.5 exceeds neither 3 nor 4. Nothing
     feeds k3. k4 feeds itself with 2, which does not exceed 2.
@@ -230,7 +257,9 @@ def test_it_equals_the_query_on_rows_as_named_graphs(tmp_path: Path, body: str) 
         assert violations(pack, rows) == by_store(body, rows), rows
 
 
-@pytest.mark.parametrize("body", [GROUPS[1], GROUPS[6], GROUPS[9], GROUPS[13], *EXISTS, JOINS[5]])
+@pytest.mark.parametrize(
+    "body", [GROUPS[1], GROUPS[6], GROUPS[9], GROUPS[13], GROUPS[14], *EXISTS, JOINS[5]]
+)
 def test_constraints_agree_with_the_interpreter(tmp_path: Path, body: str) -> None:
     pack = bind(tmp_path, body)
     values = values_of(pack, ROWS)

@@ -156,6 +156,7 @@ def test_manchester_syntax_is_rejected_by_name(
         (("data.ttl", "wrong.ttl"), "wrong.ttl:5:77: error[FKG311]"),
         (("data.ttl", "query.ttl"), "query.ttl:5:1: error[FKG316]"),
         (("data.ttl", "path.ttl"), "evaluated: SHACL has no MINUS in the query of a constraint"),
+        (("data.ttl", "this.ttl"), "must select `$this`"),
         (("data.ttl", "pattern.ttl"), "or has look-around or back-references beside a category"),
         (("table.csv",), "the shapes are missing"),
         (("data.ttl", "shapes.ttl", "--json", "--format", "turtle"), "--json cannot be combined"),
@@ -168,6 +169,10 @@ def test_bad_input(
 ) -> None:
     (folder / "broken.ttl").write_text("ex:a a ex:Pump .", encoding="utf-8")
     shape = "ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:property [ sh:path ex:p ; "
+    (folder / "this.ttl").write_text(
+        HEAD + shape + "sh:sparql [ sh:select 'SELECT (STR($this) AS ?x) { $this ex:p ?p }' ] ] .",
+        encoding="utf-8",
+    )
     (folder / "wrong.ttl").write_text(HEAD + shape + 'sh:minCount "x" ] .', encoding="utf-8")
     (folder / "pattern.ttl").write_text(
         HEAD + shape + r'sh:pattern "(?=\\p{Lu})a" ] .', encoding="utf-8"
@@ -589,3 +594,28 @@ def summary(report: Graph) -> set[tuple[str, ...]]:
         shown = "" if value is None else str(getattr(value, "value", value))
         found.add((*parts, shown))
     return found
+
+
+def test_a_table_has_a_result_for_each_violated_constraint(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for constraints that the datatype of a column violates, whatever its rows contain."""
+    (folder / "plant.ttl").write_text(
+        """@prefix plant: <https://example.org/plant#> .
+        @prefix fkg: <https://w3id.org/fedkg/ns#> .
+        @prefix sh: <http://www.w3.org/ns/shacl#> .
+        @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+        plant:P1 a plant:Pump ; fkg:keyColumn "pump" ; fkg:keyValue "P1" .
+        plant:pressure fkg:column "pressure" ; fkg:datatype xsd:double .
+        plant:S a sh:NodeShape ; sh:targetClass plant:Pump ;
+            sh:not [ sh:path plant:pressure ; sh:minCount 1 ] ;
+            sh:not [ sh:path plant:pressure ; sh:datatype xsd:double ] ;
+            sh:not [ sh:path plant:pressure ; sh:minInclusive 1 ] .
+        """,
+        encoding="utf-8",
+    )
+    (folder / "t.csv").write_text("pump,pressure\nP1,3\nP1,3\n", encoding="utf-8")
+    done = call(capsys, "validate", "t.csv", "plant.ttl")
+    assert done.out.endswith("t.csv does not conform: 3 violations; 1 focus node\n")
+    found = json.loads(call(capsys, "validate", "t.csv", "plant.ttl", "--json").out)["results"]
+    assert [one["value"] for one in found] == [one["focus_node"] for one in found]

@@ -625,7 +625,12 @@ class ShapesBinder:
         self.reported |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:
-                self._gather(shape, shape, self._foci(shape), "", set())
+                foci = self._foci(shape)
+                self._gather(shape, shape, foci, "", set())
+                if self.results is not None:
+                    rows = [focus.root for focus in foci if isinstance(focus.root, Row)]
+                    self.results.nodes |= {f.root for f in foci if not isinstance(f.root, Row)}
+                    self.results.of_rows |= bool(rows)
         static = []
         for part in self.parts.values():
             if (part.shape, part.constraint) in self.unsound or self._is_unsound(part):
@@ -1010,6 +1015,8 @@ class ShapesBinder:
             for part in static:
                 self._add_refusal(part, str(error))
             return
+        if self.results is not None:
+            self.results.results += results
         by_part: dict[tuple[Node, str], list[Finding]] = {}
         for result in results:
             finding = Finding(result.focus, result.value, str((*result.messages, "")[0]))
@@ -1018,8 +1025,10 @@ class ShapesBinder:
         for part in static:
             found = by_part.get((part.shape.node, component_name(part.constraint)), [])
             self._add_verdict(part, conforms=not found, reason="" if part.foci else _NO_FOCUS)
-            if found:
+            if found and self.results is None:
                 self._violated(part, found, len(found))
+        if self.results is not None:
+            return
         known = {(part.shape.node, component_name(part.constraint)) for part in static}
         for (node, component), found in by_part.items():
             if (node, component) not in known:  # no part represents this finding: report it anyway
@@ -1043,7 +1052,7 @@ class ShapesBinder:
         if self.results is not None:
             source = self._source(part)
             for item in found:
-                self.results.add(source, item.focus, item.value, item.message)
+                self.results.add(source, item.focus)
             return
         say = {
             "violation": self.sources.problems.error,
@@ -1071,8 +1080,7 @@ class ShapesBinder:
             for focus in part.foci
             if not isinstance(focus.root, Row)
         }
-        of_rows = any(isinstance(focus.root, Row) for focus in part.foci)
-        component = Component(self.shapes, part.shape, part.constraint, nodes, of_rows)
+        component = Component(self.shapes, part.shape, part.constraint, nodes)
         if part.constraint.is_query:
             return component
         for focus in part.foci:

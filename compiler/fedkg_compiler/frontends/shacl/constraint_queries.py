@@ -29,7 +29,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
 )
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.rdf_terms import local_name
-from fedkg_compiler.graph.sparql_syntax.tokens import asks_service, tokens
+from fedkg_compiler.graph.sparql_syntax.tokens import Token, asks_service, tokens
 
 
 class Undecidable(Exception):
@@ -99,6 +99,10 @@ class Asked:
                 raise Undecidable(
                     f"SHACL binds ${name.text} beforehand, and the query binds it again"
                 )
+        if self.form == "select" and not _selects_this(words):
+            raise Undecidable(
+                "the query of a constraint must select `$this`, the focus node that violates it"
+            )
         for before, select in pairwise(words):
             if before.text in ("{", "}") and select.text.upper() == "SELECT":
                 end = next(
@@ -115,6 +119,18 @@ class Asked:
                     raise Undecidable(
                         f"a nested SELECT in the query of a constraint must select ${hidden[0]}"
                     )
+
+
+def _selects_this(words: Sequence[Token]) -> bool:
+    """Whether a SELECT has `$this` among its variables, outside the expressions of others."""
+    depth = 0
+    for word in words:
+        depth += (word.text == "(") - (word.text == ")")
+        if word.text == "{":
+            return False
+        if depth == 0 and (word.text == "*" or (word.kind, word.text) == ("variable", "this")):
+            return True
+    return False
 
 
 def asked(shapes: ShapesFile, shape: Shape, constraint: Constraint) -> Asked | None:

@@ -612,6 +612,10 @@ _NAMES = frozenset(
     {"class", "datatype", "nodeKind", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
 )
 _LIMITS = frozenset({"minExclusive", "minInclusive", "maxExclusive", "maxInclusive"})
+_BOOLEANS = ("closed", "deactivated", "optional", "qualifiedValueShapesDisjoint", "uniqueLang")
+_QUALIFIED = ("qualifiedMinCount", "qualifiedMaxCount")
+_OF_PATHS = ("minCount", "maxCount", "lessThan", "lessThanOrEquals", "uniqueLang")
+"""Parameters that node shapes must not have (SHACL, sections 4.2, 4.4.5, 4.5.3 and 4.5.4)."""
 _SHAPES = frozenset({"not", "node", "property", "and", "or", "xone"})
 
 
@@ -882,10 +886,8 @@ class _Reader:
             wanted = []
             for parameter in self.graph.objects(component, SH.parameter):
                 path = self.graph.value(parameter, SH.path)
-                optional = self.graph.value(parameter, SH.optional)
-                if isinstance(path, URIRef) and not (
-                    isinstance(optional, Literal) and optional.value is True
-                ):
+                self._check_booleans(parameter)
+                if isinstance(path, URIRef) and not _true(self.graph.value(parameter, SH.optional)):
                     wanted.append(path)
             if wanted:
                 found[min(wanted)] = (component, tuple(sorted(wanted)))
@@ -990,6 +992,16 @@ class _Reader:
             if path is None:
                 self.problems.append((node, "path", "its sh:path is not a SHACL path"))
                 return None
+            # A shape that two files state has two blank nodes for one path.
+            if any(read_path(graph, other) != path for other in graph.objects(node, SH.path)):
+                self.problems.append((node, "path", "it has several paths in sh:path"))
+                return None
+        for name in _OF_PATHS if path is None else ():
+            if (node, SH[name], None) in graph:
+                reason = f"it has sh:{name}, but no sh:path: put both into sh:property [ ... ]"
+                self.problems.append((node, name, reason))
+        for part in (node, *graph.objects(node, SH.sparql), *graph.objects(node, SH.rule)):
+            self._check_booleans(part)
         return Shape(
             node=node,
             name=self._name(node),
@@ -1108,10 +1120,22 @@ class _Reader:
             self.problems.append((shape, constraint.name, wrong))
         return not wrong
 
+    def _check_booleans(self, node: Node) -> None:
+        """Report parameters of a node that must be true or false and are something else."""
+        for name in _BOOLEANS:
+            for value in self.graph.objects(node, SH[name]):
+                if not (
+                    isinstance(value, Literal)
+                    and value.datatype == XSD.boolean
+                    and str(value) in ("true", "false", "1", "0")
+                ):
+                    wrong = f"its sh:{name} is `{value}`; it must be true or false without quotes"
+                    self.problems.append((node, name, wrong))
+
     def _qualified(self, node: Node) -> Iterable[Constraint]:
         disjoint = _true(self.graph.value(node, SH.qualifiedValueShapesDisjoint))
         for shape in _sorted(self.graph.objects(node, SH.qualifiedValueShape)):
-            for name in ("qualifiedMinCount", "qualifiedMaxCount"):
+            for name in _QUALIFIED:
                 value = self.graph.value(node, SH[name])
                 if value is not None:
                     yield Constraint(
@@ -1164,6 +1188,11 @@ class _Reader:
         return Target("sparql", target, prefixes + text)
 
 
+_PATH_KINDS = (
+    *(SH.inversePath, SH.alternativePath),
+    *(SH.zeroOrMorePath, SH.oneOrMorePath, SH.zeroOrOnePath),
+)
+"""A blank node that is a path and not a list has one of them (SHACL, section 2.3.1)."""
 MOST_NESTED_PATHS = 50
 """Paths inside paths that are read; a path in a blank node may contain itself."""
 
@@ -1173,9 +1202,11 @@ def read_path(graph: Graph, node: Node, depth: int = 0) -> Path | None:
     if depth > MOST_NESTED_PATHS:
         return None
     if isinstance(node, URIRef):
-        return Step(node)
-    if (node, RDF.first, None) in graph:
+        return None if node == RDF.nil else Step(node)
+    if (node, RDF.first, None) in graph:  # the W3C suite reads such a node as a list in any case
         return _read_paths(graph, node, PathSequence, depth)
+    if sum(len(list(graph.objects(node, kind))) for kind in _PATH_KINDS) != 1:
+        return None
     for predicate, least, many in (
         (SH.zeroOrMorePath, 0, True),
         (SH.oneOrMorePath, 1, True),
@@ -1197,7 +1228,7 @@ def _read_paths(
 ) -> Path | None:
     parts = [read_path(graph, node, depth + 1) for node in items(graph, head) or ()]
     known = [part for part in parts if part is not None]
-    return form(tuple(known)) if known and len(known) == len(parts) else None
+    return form(tuple(known)) if len(known) == len(parts) > 1 else None
 
 
 def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
@@ -1517,8 +1548,8 @@ class ShapeNames:
         self._used: dict[URIRef, bool] = {}
 
     def tell_unknown(self) -> list[Unchecked]:
-        """Warn of properties in SHACL's namespace that SHACL does not define; fedkg does not check
-        them.
+        """Warn of properties in SHACL's namespace that mean nothing: SHACL does not define them, or
+        the shape lacks another one.
         """
         refused = []
         for shape in self.shapes.shapes.values():
@@ -1529,12 +1560,23 @@ class ShapeNames:
                     if str(one).startswith(SPACE)
                 }
             )
-            for name in (name for one in predicates if (name := one[len(SPACE) :]) not in KNOWN):
+            for name in (one[len(SPACE) :] for one in predicates):
+                if name not in KNOWN:
+                    reason, advice = f"SHACL has no `sh:{name}`", suggest_word(name, sorted(KNOWN))
+                elif (
+                    name in _QUALIFIED
+                    and shape.path is not None  # node shapes may have them, without effect
+                    and SPACE + "qualifiedValueShape" not in predicates
+                ):
+                    reason = "the shape has no `sh:qualifiedValueShape`"
+                    advice = f"add it, or write `sh:{name[9].lower()}{name[10:]}`"
+                else:
+                    continue
                 part = part_name(shape, "" if shape.path is None else path_text(shape.path), name)
                 place = self._at(shape, name)
-                refused.append(Unchecked(part=part, span=place, reason="SHACL has no such word"))
-                message = f"{part} is not checked: SHACL has no `sh:{name}`"
-                self.problems.warning("FKG312", place, message, suggest_word(name, sorted(KNOWN)))
+                refused.append(Unchecked(part=part, span=place, reason=reason))
+                message = f"{part} is not checked: {reason}"
+                self.problems.warning("FKG312", place, message, advice)
         return refused
 
     def tell_lost(self) -> dict[tuple[Shape, Constraint], Unchecked]:

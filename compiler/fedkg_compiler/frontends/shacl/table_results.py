@@ -72,8 +72,6 @@ class Component:
     constraint: Constraint
     nodes: dict[str, Node]
     """The focus nodes by their names in the pack."""
-    of_rows: bool
-    """Whether every row of the table is a focus node too."""
     values: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
     """The value nodes, by the names of the focus nodes; of node shapes, those in columns."""
     others: dict[str, tuple[Node | Header, ...]] = field(default_factory=dict)
@@ -86,16 +84,22 @@ class ShapeResults:
 
     Attributes:
         components: by the name of the rule. results: of components that the graph alone decides.
+        violated: of components that every row violates, each with the constraint.
+        nodes: the focus nodes in the graph. of_rows: whether every row of the table is one too.
         files: the shapes files that were bound.
     """
 
     components: dict[str, Component] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
+    violated: list[tuple[Constraint, Result]] = field(default_factory=list)
+    nodes: set[Node] = field(default_factory=set)
+    of_rows: bool = False
     files: list[ShapesFile] = field(default_factory=list)
 
-    def add(self, component: Component, focus: Node, value: Node | None, found: str = "") -> None:
-        """Note a result that the graph alone decides; `found`: its message."""
-        self.results.append(_result(component, focus, value, found))
+    def add(self, component: Component, focus: Node) -> None:
+        """Note that a focus node violates a component whatever its rows contain."""
+        name = next((name for name, node in component.nodes.items() if node == focus), "")
+        self.violated += _results(component, focus, name, {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +116,12 @@ class CompiledShapes:
 
     def report(self, table: str, rows: int, violations: Sequence[RowViolation]) -> Report:
         """The report on a table with this name and number of rows."""
-        results = list(self.noted.results)
+        results = list(self.noted.violated)
         for violation in violations:
             component = self.noted.components.get(violation.rule)
             if component is not None:
-                results += _on_row(component, table, violation)
+                focus = component.nodes.get(violation.entity, row_iri(table, violation))
+                results += _results(component, focus, violation.entity, violation.cells)
         places = {
             node: Place(file=file.name, line=line)
             for file in self.noted.files
@@ -131,20 +136,16 @@ class CompiledShapes:
             graph=graph,
             shapes={node: shape for file in files for node, shape in file.shapes.items()},
         )
-        nodes = {
-            node
-            for component in self.noted.components.values()
-            for node in component.nodes.values()
-        }
         unchecked = 0
         if self.pack is not None:
             unchecked = sum(part.where == "refused" for part in self.pack.manifest.placements)
-        of_rows = any(component.of_rows for component in self.noted.components.values())
+        # Several rows, or several parts of a rule, may say the same about one constraint.
+        distinct = [result for _, result in dict.fromkeys(results)]
         return Report(
-            results=sorted_results(list(dict.fromkeys(results))),
+            results=sorted_results([*self.noted.results, *distinct]),
             shapes=shapes,
             place=places.get,
-            focus_nodes=len(nodes) + (rows if of_rows else 0),
+            focus_nodes=len(self.noted.nodes) + (rows if self.noted.of_rows else 0),
             unchecked=unchecked,
             prefixes={prefix: iri for file in files for prefix, iri in file.prefixes.items()},
         )
@@ -156,28 +157,32 @@ def row_iri(table: str, violation: RowViolation) -> URIRef:
     return URIRef(f"file:///{quote(Path(table).name)}#row={number}")
 
 
-def _on_row(component: Component, table: str, violation: RowViolation) -> list[Result]:
-    focus = component.nodes.get(violation.entity, row_iri(table, violation))
-    values = _values(component, focus, violation) or [None]
-    return [_result(component, focus, value, "") for value in values]
+def _results(
+    component: Component, focus: Node, entity: str, cells: Mapping[str, float | str | None]
+) -> list[tuple[Constraint, Result]]:
+    """The results of a violation at some cells, each with its constraint."""
+    values = _values(component, focus, entity, cells) or [None]
+    return [(component.constraint, _result(component, focus, value)) for value in values]
 
 
-def _values(component: Component, focus: Node, violation: RowViolation) -> Sequence[Node | None]:
+def _values(
+    component: Component, focus: Node, entity: str, cells: Mapping[str, float | str | None]
+) -> Sequence[Node | None]:
     """The value nodes of the results of a violation; [] if there is none, or if it is unknown."""
     shape, constraint = component.shape, component.constraint
-    name, cells = constraint.name, violation.cells
+    name = constraint.name
     if name in _WITHOUT_VALUE:
         return []
     if constraint.is_query or name == "closed":
         if constraint.is_query and not _names_value(component):
             return [] if shape.path is not None else [focus]
         return [_literal(cell) for cell in cells.values()] if len(cells) == 1 else []
-    values = component.values.get(violation.entity, ())
+    values = component.values.get(entity, ())
     own = _nodes(values, cells)
     if shape.path is None:
         return own or [focus]
     if name in PAIRS:
-        others = _nodes(component.others.get(violation.entity, ()), cells)
+        others = _nodes(component.others.get(entity, ()), cells)
         match name:
             case "equals":
                 found = [node for node in (*own, *others) if (node in own) != (node in others)]
@@ -212,7 +217,7 @@ def _literal(cell: float | str | None) -> Literal | None:
     return Literal(cell, datatype=XSD.double)
 
 
-def _result(component: Component, focus: Node, value: Node | None, found: str) -> Result:
+def _result(component: Component, focus: Node, value: Node | None) -> Result:
     shape, constraint, graph = component.shape, component.constraint, component.shapes.graph
     query = constraint.node if constraint.name == "sparql" else None
     messages = [
@@ -224,7 +229,7 @@ def _result(component: Component, focus: Node, value: Node | None, found: str) -
     if query is not None and (own := list(graph.objects(query, SH.message))):
         messages = own
     if not messages:
-        messages = [Literal(found or default_message(constraint))]
+        messages = [Literal(default_message(constraint))]
     texts = message_values(focus, value, shape.path)
     iri = component_name(constraint)
     return Result(

@@ -52,6 +52,11 @@ _MISSING = "a value that may be missing makes the whole aggregate an error"
 def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
     """Whether a group has a solution at all."""
     _note_entity(expr, part)
+    branch = expr.over[0].branch
+    if len(expr.over) == 1 and not (
+        branch.conditions or any(item.required for item in branch.observed)
+    ):
+        return True  # the graph has a solution of each group
     return any_of(
         exists_members.has_matching_member(inner, part, state)
         for item in expr.over
@@ -182,13 +187,12 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
             dtype=np.int64,
         )
         if (where >= 0).any():
-            truths.append(
-                exists_members.has_matching_member(
-                    exists_members.table(frame, rows[where >= 0], where[where >= 0], values),
-                    values,
-                    state,
+            truths += [
+                exists_members.has_matching_member(inner, values, state)
+                for inner in exists_members.with_and_without_rows(
+                    frame, rows[where >= 0], where[where >= 0], values
                 )
-            )
+            ]
     there = any_of(truths)
     if there is False:
         return []

@@ -6,9 +6,11 @@ Letters: P rows of the part outside, M members.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from fedkg.pack import AtLeast, Formula, Known
+from fedkg.pack import AtLeast, Formula, Known, Not
 from fedkg_compiler.formulas.formula_algebra import Truth, all_of, always, any_of, strict_slots
 from fedkg_compiler.frontends.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Seen, Within
@@ -22,7 +24,12 @@ def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
     """What must hold in a row for its solution to be there: what is read has a value, and all
     conditions are true.
     """
-    truth = all_of(state.holds(expr, part, state) for expr in branch.conditions)
+    truth = all_of(
+        [
+            True if part.without_row is None else part.without_row,
+            *(state.holds(expr, part, state) for expr in branch.conditions),
+        ]
+    )
     if truth is False:
         return False
     strict = frozenset() if isinstance(truth, bool) else strict_slots(truth)
@@ -88,9 +95,57 @@ def tables(branch: Branch, part: Part) -> list[Part]:
     if id(branch) not in part.members:
         frame = part.frame.inside[id(branch)]
         part.members[id(branch)] = [
-            table(frame, rows, owner, part) for rows, owner in owned(frame, part)
+            inner
+            for rows, owner in owned(frame, part)
+            for inner in with_and_without_rows(frame, rows, owner, part)
         ]
     return part.members[id(branch)]
+
+
+def with_and_without_rows(frame: Frame, rows: Ids, owner: Ids, part: Part) -> list[Part]:
+    """A table of members, and another one of those without a table row.
+
+    Members without a table row exist if all that they read is optional.
+    """
+    inner = table(frame, rows, owner, part)
+    if not inner.other_rows or any(item.required for item in frame.branch.observed):
+        return [inner]
+    return [inner, _without_row(inner, part)]
+
+
+def _without_row(inner: Part, part: Part) -> Part:
+    """The members of a table again, with no values, and only while no table row has their keys."""
+    assert inner.owner is not None, "members belong to something"
+    number, columns = part.rows.set_of_members(offsets(inner.owner, part.at.shape[0]))
+    each = offsets(np.arange(columns.count), columns.count)
+    found, row = columns.set_of_members(each, keys=keys_read(inner.frame, inner.at))
+    one = columns.param(np.array(1.0)).index
+    return replace(
+        inner,
+        frame=_without_values(inner.frame),
+        rows=columns,
+        table=number,
+        members={},
+        inline={},
+        depth=part.depth,
+        without_row=Not(arg=AtLeast(count=one, members=found, arg=always(row))),
+    )
+
+
+def _without_values(frame: Frame) -> Frame:
+    """A frame that reads nothing from the table row of its entities."""
+    nothing = np.full(frame.count, -1, dtype=np.int64)
+    return replace(
+        frame,
+        readings={
+            name: replace(reading, at=nothing, keys=(None,) * frame.count)
+            for name, reading in frame.readings.items()
+        },
+        inside={
+            branch: inner if inner.other_rows else _without_values(inner)
+            for branch, inner in frame.inside.items()
+        },
+    )
 
 
 def owned(frame: Frame, part: Part) -> list[tuple[Ids, Ids]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedkg.pack import Formula
 from fedkg_compiler.frontends.fkg.binding.scope import Place
 from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
@@ -39,6 +40,7 @@ class Part:
             their branch.
         gathered: for each row, the headers and texts that select the table rows of all its members.
         depth: in which table row the rows are read, as in `fedkg.pack.TableRows`.
+        without_row: that no table row has the keys of a member; None for what is read from rows.
     """
 
     frame: Frame
@@ -51,6 +53,7 @@ class Part:
     inline: dict[int, Part] = field(default_factory=dict)
     gathered: dict[int, dict[str, str]] = field(default_factory=dict)
     depth: int = 0
+    without_row: Formula | None = None
 
     @property
     def other_rows(self) -> bool:
