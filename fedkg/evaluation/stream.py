@@ -191,7 +191,7 @@ class RuleStream:
             self._parts = list(self._split(readings))
         counted = np.concatenate(
             [
-                self._counted.reshape(-1, len(self._parts)),
+                self._counted.reshape(len(self._number), len(self._parts)),
                 np.zeros((added, len(self._parts)), dtype=np.bool_),
             ]
         )

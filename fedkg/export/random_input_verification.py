@@ -146,11 +146,10 @@ def certify_rules(
                 entry | {"status": "not evaluated", "reason": "the rule reads other rows or inputs"}
             )
             continue
-        violation, tolerance, evaluated = found
-        if not evaluated:
-            entries.append(
-                entry | {"status": "not evaluated", "reason": "no random input gives it a verdict"}
-            )
+        violation, tolerance, evaluated, applied = found
+        reason = _vacuous(entry, evaluated, applied, "no random input gives it a verdict")
+        if reason:
+            entries.append(entry | {"status": "not evaluated", "reason": reason})
             continue
         beyond = np.asarray((violation > tolerance).any(1))
         if entry["status"] == "enforced" and beyond.any():
@@ -176,7 +175,8 @@ def certify_rules(
         entries.append(
             entry
             | {
-                "evaluated": int(evaluated),
+                "evaluated": evaluated,
+                "applied": applied,
                 "violated": int((violation > tolerance).any(1).sum()),
                 "largest_violation": float(violation.max(initial=0.0)),
             }
@@ -217,7 +217,7 @@ def certify_forecasts(
             continue
         entry = _describe_rule(record, enforced)
         violations: list[Array] = []
-        evaluated = 0
+        evaluated = applied = 0
         for bank in pack.banks:
             own = bank.take(np.flatnonzero(bank.rule == number))
             if not own.rows:
@@ -230,8 +230,10 @@ def certify_forecasts(
             violations.append(np.where(beyond > TOLERANCE * size, beyond, 0.0))
             known = (found.satisfied | found.violated).reshape(count, steps, -1)
             evaluated += int(known.any(1).sum())
-        if not evaluated:
-            reason = "the rule reads more than the forecast"
+            fired = found.fired.reshape(count, steps, -1)
+            applied += int((known & fired).any(1).sum())
+        reason = _vacuous(entry, evaluated, applied, "the rule reads more than the forecast")
+        if reason:
             entries.append(entry | {"status": "not evaluated", "reason": reason})
             continue
         violation = np.concatenate(violations, axis=1).max(axis=1)
@@ -245,6 +247,7 @@ def certify_forecasts(
             entry
             | {
                 "evaluated": evaluated,
+                "applied": applied,
                 "violated": int((violation > 0).sum()),
                 "largest_violation": float(violation.max(initial=0.0)),
             }
@@ -261,6 +264,18 @@ def _describe_rule(record: RuleRecord, enforced: Collection[str]) -> dict[str, A
         "hard": record.hard,
         "status": "enforced" if record.name in enforced else "checked",
     }
+
+
+def _vacuous(entry: dict[str, Any], evaluated: int, applied: int, unknown: str) -> str:
+    """Why a rule is not evaluated; "" if it is. `Any`: JSON.
+
+    An enforced rule stays one whatever the inputs: the projection satisfies it by construction.
+    """
+    if not evaluated:
+        return unknown
+    if not applied and entry["status"] != "enforced":
+        return "no random input meets its condition"
+    return ""
 
 
 def certify_knowledge(
@@ -421,12 +436,13 @@ def intersect_intervals(ranges: Ranges, samples: int) -> Array:
     return found
 
 
-def _verdicts(pack: Pack, rule: int, values: Array) -> tuple[Array, Array, int] | None:
-    """Violations and tolerances [B, R] of a rule's bound rows, and the number of verdicts; None if
-    a verdict needs more than one row of inputs and outputs.
+def _verdicts(pack: Pack, rule: int, values: Array) -> tuple[Array, Array, int, int] | None:
+    """Violations and tolerances [B, R] of a rule's bound rows, the number of verdicts, and in how
+    many of them the condition of an implication is true; None if a verdict needs more than one row
+    of inputs and outputs.
     """
     parts: list[tuple[Array, Array]] = []
-    evaluated = 0
+    evaluated = applied = 0
     for bank in pack.banks:
         rows = np.flatnonzero(bank.rule == rule)
         if not len(rows):
@@ -435,7 +451,9 @@ def _verdicts(pack: Pack, rule: int, values: Array) -> tuple[Array, Array, int] 
         if own.views.any() or own.reads_other_rows or is_temporal(own.skeleton) or own.members:
             return None
         found = evaluate_bank(own, values)
-        evaluated += int((found.satisfied | found.violated).sum())
+        known = found.satisfied | found.violated
+        evaluated += int(known.sum())
+        applied += int((known & found.fired).sum())
         violation = np.where(found.violated, -np.nan_to_num(found.robustness, neginf=-np.inf), 0.0)
         parts.append((violation, _tolerance(own, values)))
     if not parts:
@@ -444,6 +462,7 @@ def _verdicts(pack: Pack, rule: int, values: Array) -> tuple[Array, Array, int] 
         np.concatenate([violation for violation, _ in parts], axis=1),
         np.concatenate([tolerance for _, tolerance in parts], axis=1),
         evaluated,
+        applied,
     )
 
 

@@ -550,7 +550,7 @@ class _Runner:
                     "hard": int(row["rule"] in hard),
                 }
                 for row in final["rules.csv"]
-                if row["evaluations"]
+                if row["applied"]
             },
         )
         self.emit(ended)

@@ -350,12 +350,9 @@ class _Scope:
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
         """An atom's verdict from its margin; unknown if the table has no row."""
-        margin = np.broadcast_to(margin, self.shape)
-        return atom(
-            np.where((self.at < 0)[:, None], np.nan, margin) if self.grid is not None else margin,
-            strict=strict,
-            shape=self.shape,
-        )
+        if self.grid is not None and margin.ndim > 1:  # numbers alone, [M], are known at all steps
+            margin = np.where((self.at < 0)[:, None], np.nan, margin)
+        return atom(margin, strict=strict, shape=self.shape)
 
     def best(self, lead: Float, *, strict: bool) -> Verdict:
         """As `atom`: a tie is decided."""

@@ -91,7 +91,7 @@ class Evaluated:
         violated: one int64 array for each deployed model, with the number of violated evaluations
             of each sample in the model's index.
         evaluations: one int64 array for each deployed model, with the number of evaluations of each
-            sample in the model's index.
+            sample in the model's index by rules that fire on one of these samples.
     """
 
     rules: dict[int, RuleTally] = field(default_factory=dict)
@@ -133,12 +133,19 @@ def evaluate_rows(
         values = _values_with_answers(rules, samples, part, inputs, model, output, one, index)
         timing = row_timing(pack, part)
         counted = one.counted[order]
-        violated, evaluations = (np.zeros(len(index), dtype=np.int64) for _ in range(2))
+        violated, none = (np.zeros(len(index), dtype=np.int64) for _ in range(2))
+        cases: dict[int, NDArray[np.int64]] = {}
+        fired: set[int] = set()
         for bank, applied in zip(banks, met, strict=True):
-            cases = _count_bank(bank, values, timing, counted, across, part, counted_rules)
-            violated += cases[0]
-            evaluations += cases[1]
-            applied |= cases[2]
+            broken, evaluated, fires = _count_bank(
+                bank, values, timing, counted, across, part, counted_rules
+            )
+            violated += broken.sum(1)
+            for rule in np.unique(bank.rule).tolist():
+                cases[rule] = cases.get(rule, none) + evaluated[:, bank.rule == rule].sum(1)
+            applied |= fires
+            fired.update(bank.rule[fires].tolist())
+        evaluations = sum((cases[rule] for rule in fired), start=none)
         for tally, counts in ((found.violated, violated), (found.evaluations, evaluations)):
             back = np.empty_like(counts)
             back[order] = counts
@@ -322,9 +329,9 @@ def _count_bank(
     across: frozenset[int],
     frame: Frame,
     rules: dict[int, _Counts],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Add the verdicts of a bank on one model; violated and evaluated cases of each row, and which
-    rows of the bank apply somewhere.
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Add the verdicts of a bank on one model; the violated and the evaluated cases, and which rows
+    of the bank apply somewhere.
 
     The worst example of an `if ... then` has the largest violation of its consequence.
     """
@@ -349,4 +356,4 @@ def _count_bank(
             if counts.worst is None or least < counts.least:
                 counts.least = least
                 counts.worst = bank, row, values[:, at].copy(), row_name(frame, at)
-    return violated.sum(1), evaluated.sum(1), np.any(applied, axis=0)
+    return violated, evaluated, np.any(applied, axis=0)

@@ -63,7 +63,7 @@ class Evaluation:
         sites: positions of the sites.
         sums: float64 [S, sums], see `figure_sums`.
         counts: int64 [S, 4]: test samples, positive labels among them, violated and evaluated
-            cases of rules.
+            cases of the rules that fire at one of these sites.
         knowledge: float64 [S, sums], see `knowledge_sums`; [S, 0] if no trial injects knowledge.
         tallies: counts of each rule by its position, for all S sites together.
     """
@@ -172,6 +172,7 @@ class Trial:
         """
         names, task = self.problem.clients.names, self.samples.summary.task
         each = [] if self.form is None else [row for one in found for row in one.knowledge]
+        tallies = merge_tallies(one.tallies for one in found)
         known = knowledge_rows(
             self.config.id,
             [names[site] for one in found for site in one.sites],
@@ -180,8 +181,10 @@ class Trial:
             MEASURES[task].name,
         )
         return {
-            "rules.csv": self._rule_rows(found),
-            "sites.csv": [self._site(one, row) for one in found for row in range(len(one.sites))],
+            "rules.csv": self._rule_rows(tallies),
+            "sites.csv": [
+                self._site(one, row, tallies) for one in found for row in range(len(one.sites))
+            ],
             **({"knowledge.csv": known} if known else {}),
         }
 
@@ -232,7 +235,9 @@ class Trial:
     def _evaluate_rules(
         self, params: Params, members: Sequence[int]
     ) -> tuple[list[tuple[int, int]], dict[int, RuleTally]]:
-        """Violated and evaluated cases of each site with this model, and counts of each rule."""
+        """Violated and evaluated cases of each site with this model, without those of rules that
+        fire nowhere, and counts of each rule.
+        """
         test, places = self.samples.rows(TEST), self._test_positions()
         if self.rules.module is None:
             return [(0, 0)] * len(members), {}
@@ -243,7 +248,10 @@ class Trial:
                 return [(0, 0)] * len(members), {}
             found = self.rules.forecast_verdicts(self.problem.model, params, self.inputs, index)
             tallies = tally_forecasts(self.rules, found, index, self.samples.source)
-            return _site_counts(found, [len(rows) for rows in own]), tallies
+            owner = torch.cat([bank.rule for bank in self.rules.module.banks if bank.rows])
+            fired = [rule for rule, tally in tallies.items() if tally.applied]
+            counted = torch.isin(owner, torch.tensor(fired, dtype=owner.dtype))
+            return _site_counts(found, counted, [len(rows) for rows in own]), tallies
         deployed = self._deployed(params, members)
         evaluated = evaluate_rows(
             self.rules,
@@ -262,11 +270,10 @@ class Trial:
         ]
         return counts, evaluated.rules
 
-    def _rule_rows(self, found: Sequence[Evaluation]) -> list[Row]:
+    def _rule_rows(self, tallies: Mapping[int, RuleTally]) -> list[Row]:
         """Rows of `rules.csv`; none without rules or test samples."""
         if self.rules.module is None or not self.samples.summary.rows[TEST]:
             return []
-        tallies = merge_tallies(one.tallies for one in found)
         return rule_rows(self.rules, tallies, self.samples, self.config.id)
 
     def _asked(self, members: Sequence[int]) -> Index:
@@ -404,10 +411,20 @@ class Trial:
         y, columns = self._targets(rows), self.known[rows]
         return knowledge_sums(self.samples.scaled, self.form, columns, answers, y, threshold)
 
-    def _site(self, found: Evaluation, row: int) -> Row:
-        """The row of `sites.csv` of one site of an evaluation."""
+    def _site(self, found: Evaluation, row: int, tallies: Mapping[int, RuleTally]) -> Row:
+        """The row of `sites.csv` of one site of an evaluation.
+
+        Args:
+            tallies: of all sites. Cases of rules that fire at no site do not count. An evaluation
+                of several sites is of all of them; that of one site lacks what fires elsewhere.
+        """
         clients, task = self.problem.clients, self.samples.summary.task
         test_rows, positives, violated, evaluations = found.counts[row].tolist()
+        evaluations += sum(
+            own.evaluations
+            for rule, own in found.tallies.items()
+            if tallies[rule].applied and not own.applied
+        )
         return site_row(
             self.config.id,
             clients.names[found.sites[row]],
@@ -476,14 +493,15 @@ class Trial:
         ]
 
 
-def _site_counts(found: Verdicts, sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _site_counts(found: Verdicts, counted: Tensor, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Violated and evaluated cases of each site.
 
     Args:
         found: verdicts on the samples of all sites, one site after the other.
+        counted: bool [M], the constraints that count.
     """
     violated, evaluations = (
-        [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
+        [int(part.sum()) for part in torch.split(verdicts[:, counted].sum(1), list(sizes))]
         for verdicts in (found.violated, found.evaluated)
     )
     return list(zip(violated, evaluations, strict=True))

@@ -78,6 +78,17 @@ def test_the_start_and_the_end_of_each_trace_are_known_in_spite_of_gaps() -> Non
     assert found["ago"] == "T?F?TT"
 
 
+def test_a_step_with_rows_that_differ_is_still_a_step() -> None:
+    text = (
+        f'timeline step 5 min time column "t"\n{SIGNAL}'
+        "rule start require at the start or p <= 5\nrule end require at the end or p <= 5\n"
+        "rule back require weak previous p != 7\n"
+    )
+    times = [f"2024-01-01 00:{minute:02}" for minute in (0, 0, 5, 10, 15, 15)]
+    found = verdicts(text, p=[1, 2, 9, 9, 1, 2], t=times)
+    assert found == {"start": "TTFF??", "end": "??FFTT", "back": "TT?TTT"}
+
+
 def test_initially_is_judged_at_the_first_step_of_each_trace() -> None:
     text = f'timeline step 5 min trace column "heat"\n{SIGNAL}rule r require initially p <= 1\n'
     assert verdicts(text, p=[1, 5, 2, 0], heat=["a", "a", "b", "b"])["r"] == "T?F?"

@@ -55,6 +55,17 @@ def test_a_file_gets_the_counts_of_eval_and_a_line_for_each_violation(cli: Comma
     assert any(one["event"] == "rates" for one in events)
 
 
+def test_rules_that_need_all_rows_leave_a_stream_without_verdicts(
+    cli: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "all.fkg").write_text("signal q in bar\nrule c require eventually q <= 5 bar\n")
+    (tmp_path / "q.csv").write_text("q\n1\n9\n")
+    done = cli("monitor", "all.fkg", "q.csv")
+    assert (done.code, "c is not evaluated on a stream" in done.err) == (0, True)
+    [end] = lines(done)
+    assert (end["rows"], end["waiting"], counts(end["rules"])) == (2, 0, {"c": (0, 0, 0)})
+
+
 @pytest.mark.parametrize(("site", "file"), [("ohio", "data/ohio.txt"), ("lyon", "data/lyon.tsv")])
 def test_rows_are_read_as_the_sites_file_says(cli: Command, site: str, file: str) -> None:
     done = cli("monitor", "rules.fkg", "--sites", "sites.yaml", "--site", site, file)

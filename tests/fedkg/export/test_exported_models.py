@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import fedkg
+from fedkg.authoring import RuleWarning
 from fedkg.errors import LayoutError, UsageError
 
 BLEND = """
@@ -69,7 +70,10 @@ def nearest_by_hand(point, rows, low, high):
 @pytest.mark.slow
 def test_sums_of_outputs_are_satisfied_in_onnxruntime(tmp_path):
     model = network(1, 2)
-    certificate = fedkg.export_model(model, tmp_path, rules=blend())
+    never = "rule never require if feed > 500 kg/h then oil * gas <= 1 kg^2/h^2\n"
+    with pytest.warns(RuleWarning, match="never applies"):
+        rules = blend(BLEND + never)
+    certificate = fedkg.export_model(model, tmp_path, rules=rules)
     random = np.random.default_rng(5)
     feed = np.concatenate([random.uniform(2, 110, 9_000), np.arange(5.0, 105.0, 0.1)])[:, None]
     feed = np.round(feed, 1)  # 50.0, the threshold, is among them
@@ -94,6 +98,11 @@ def test_sums_of_outputs_are_satisfied_in_onnxruntime(tmp_path):
     found = {rule["name"]: rule for rule in certificate["rules"]}
     assert [found[name]["status"] for name in ("balance", "lean", "some")] == ["enforced"] * 3
     assert found["square"]["status"] == "checked"
+    assert found["square"]["applied"] == found["lean"]["evaluated"] == 10_000
+    assert 0 < found["lean"]["applied"] < 10_000
+    assert (found["never"]["status"], found["never"]["reason"]) == (
+        "not evaluated", "no random input meets its condition"
+    )  # fmt: skip
     assert found["balance"]["text"] == "rule balance hard require oil + gas == feed"
     assert all(found[name]["violated"] == 0 for name in ("balance", "lean", "some"))
     assert certificate["verification"]["inputs"] == 10_000

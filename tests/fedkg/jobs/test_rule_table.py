@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from fedkg.jobs import Job
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
@@ -116,6 +117,28 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     examples = [line["example"] for line in rules_on(trial, Denying(), **sites) if line["example"]]
     assert examples
     assert all("site graz, row " in example for example in examples)
+
+
+@pytest.mark.parametrize("fires", [False, True])
+def test_the_cases_of_a_rule_that_fires_at_no_site_do_not_count(job_fields, pack, fires):
+    """One process and one evaluation for each site, as in a federation, count the same cases."""
+    strain = pack.banks[0]
+    params = strain.params.copy()
+    params[:, 0] = [1e9, 1e9, 1e9, 0.0 if fires else 1e9]  # the last machine is that of one site
+    trial = built(
+        job_fields, replace(pack, banks=(replace(strain, params=params), *pack.banks[1:]))
+    )
+    model = trial.problem.model.init(0)
+    found = trial.evaluation_rows(trial.evaluate_sites([model]))
+    each = trial.evaluation_rows([trial.evaluate(model, [site], 0.5) for site in range(3)])
+    cases = [
+        [(row["violated"], row["evaluations"]) for row in rows["sites.csv"]]
+        for rows in (found, each)
+    ]
+    assert cases[0] == cases[1]
+    expected = {row["rule"]: row["evaluations"] for row in found["rules.csv"] if row["applied"]}
+    assert ("overstrain" in expected) == fires
+    assert sum(evaluations for _, evaluations in cases[0]) == sum(expected.values()) > 0
 
 
 def test_a_site_without_test_rows_has_no_cases(job_fields, pack):
