@@ -8,7 +8,7 @@ each it changes one rule after another, in the last one also one declaration aft
 takes as long as the next diagnostics are not there. They tell of the declaration; those of the
 rules that read it follow in parts, and the time until they are those of `fedkg check` is another
 row. A changed `use` or `prefix` has its own row: the server reads the graph again. Memory is the
-peak of the server's process, before it does; the full check after a pause runs in another process,
+peak of the server's process after all that; the full check after a pause runs in another process,
 which ends with it.
 """
 
@@ -220,7 +220,6 @@ async def measure(changes: int) -> list[Row]:
             made.append(limit(title, spent, CHANGE_MS))
         server = client._server
         assert server is not None
-        memory = 0.0
         for what, edits, most in (
             ("a declaration", DECLARATION_EDITS, CHANGE_MS),
             ("`use` or `prefix`", GRAPH_EDITS, ALL_MS),
@@ -231,8 +230,7 @@ async def measure(changes: int) -> list[Row]:
             )
             made.append(limit(f"{edited}, ms", first, most))
             made.append(limit(f"{edited}, until all diagnostics, ms", whole, ALL_MS))
-            memory = memory or peak_memory(server.pid)
-    made.append(limit("memory of the server, MB", [memory], MEMORY_MB))
+    made.append(limit("memory of the server, MB", [peak_memory(server.pid)], MEMORY_MB))
     await client.shutdown_async(None)
     client.exit(None)
     return made

@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -247,6 +248,8 @@ class InputMemory:
         if same and self._inputs and not self._inputs.remote and self._inputs.unchanged():
             result: Result = self._result
             return result
+        self._inputs = self._result = None
+        gc.collect()  # a graph is in cycles, and nobody counts what its stores take
         with recording() as inputs:
             result = read()
         self._key, self._inputs, self._result = key, inputs, result

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,8 @@ from fedkg_compiler.editor.incremental_check import IncrementalCheck
 from fedkg_compiler.editor.rule_document import RuleDocument
 from fedkg_compiler.frontends.fkg.syntax import parser
 from fedkg_compiler.frontends.fkg.syntax.statement_grammar import Branch, parse_statement
+from fedkg_compiler.graph.graph import Graph
+from fedkg_compiler.graph.load import load_graph
 from fedkg_compiler.input_files import instead
 from fedkg_compiler.pipeline import compile_rules
 
@@ -144,3 +148,16 @@ def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path
     assert found_after("rule a", "\nrule a") == [("FKG505", 3)]
     assert found_after("<= 8 bar", "<= 9 bar") == []
     assert found_after("<= 6 bar", "<= 5 bar") == []
+
+
+def test_one_graph_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*given: Any, **named: Any) -> Any:
+        kept.append(sum(type(one) is Graph for one in gc.get_objects()))
+        return load_graph(*given, **named)
+
+    kept: list[int] = []
+    monkeypatch.setattr("fedkg_compiler.graph.load.load_graph", load)
+    path, check = FILES[0], IncrementalCheck()
+    for lines in range(3):
+        check.check(RuleDocument(path, "\n" * lines + path.read_text()))
+    assert kept == [kept[0]] * 3
