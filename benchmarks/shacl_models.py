@@ -44,7 +44,7 @@ NAMES = (
 )
 """The models by default, of each ontology the smallest first."""
 LINE = "{:21} {:12} {:>7} {:>11} {:>10} {:>12}  {}"
-SLOW = 30.0
+SLOW = 15.0
 """Seconds from which on an engine runs once."""
 Pair = tuple[str, str]
 """Focus node and name of the constraint component."""
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", default="pyshifty,shacl,pyshacl")
     parser.add_argument("--names", nargs="+", default=list(NAMES))
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--seconds", type=int, default=30)
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     engines = given.engines.split(",")
