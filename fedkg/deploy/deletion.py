@@ -18,7 +18,7 @@ from fedkg.deploy.federation_folders import (
     read_json,
     write_json,
 )
-from fedkg.deploy.kept_descriptions import forget_answers, list_described
+from fedkg.deploy.kept_descriptions import forget_site
 from fedkg.deploy.server_lifecycle import is_running, read_status, save_status
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS
@@ -81,8 +81,7 @@ def delete_site(folder: Path, name: str) -> Deletion:
         if path.exists():
             path.unlink()
             deleted.append(str(path.relative_to(folder)))
-    if name in list_described(folder):
-        forget_answers(folder, [name])
+    if forget_site(folder, name):
         deleted.append("what it told about its data")
     site = status.sites.pop(name)
     status.sites[name] = type(site)(left=True)

@@ -25,7 +25,8 @@ REQUEST = "request"
 apart."""
 
 ROUND_KINDS = frozenset(("ask", "train"))
-"""Requests that are part of a round: a quorum is enough. All others need every site."""
+"""Requests that are part of a round: a quorum is enough. All others need every site, except one
+whose answer is kept (`kept_descriptions`)."""
 
 MOST_ROUNDS = (1 << 31) - 1
 """Largest number of a round."""

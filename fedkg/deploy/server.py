@@ -22,7 +22,7 @@ from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, START
 from fedkg.deploy.federation_folders import FEDERATION, RUN
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, sites_score
-from fedkg.deploy.kept_descriptions import forget_answers, keep_answer, list_described, read_kept
+from fedkg.deploy.kept_descriptions import DESCRIPTIONS, forget_run, keep_answer, read_kept
 from fedkg.deploy.message import Message
 from fedkg.deploy.preparation_messages import (
     Found,
@@ -55,7 +55,7 @@ from fedkg.deploy.rule_change import (
 )
 from fedkg.deploy.transport import Reply, Transport
 from fedkg.errors import FederationError, JobError, Stopped, UsageError
-from fedkg.exclusion_reasons import NOT_NEEDED
+from fedkg.exclusion_reasons import NOT_NEEDED, explain_exclusion
 from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
 from fedkg.federated.temporal.client_property_mining import Inferred, of_shared
 from fedkg.federated.temporal.forecast_scores import Scores, merge_scores
@@ -139,14 +139,14 @@ def run_server(
     def note(message: str) -> None:
         on_event(Event(kind="note", message=message, folder=run.path if run.exists() else None))
 
-    spared = list_spared(folder, run, contract)
+    spared = list_spared(folder, run, files, names)
     wait_for_sites(contract, transport, names, spared, wait)
     sites = AskedSites(
         transport=transport,
         names=names,
         contract=contract,
         spared=spared,
-        folder=None if contract.quorum == "all" else folder,
+        kept=None if contract.quorum == "all" else descriptions_of(folder, run),
         on_note=note,
     )
     if files.is_discovery:
@@ -162,6 +162,11 @@ def run_server(
     )
     while True:
         prepared = prepare_training(folder, run, sites, changes)
+        configs = plan_trials(prepared.job)
+        experiment = prepared.open(prepared.job, prepared.files.pack)
+        if sites.kept is not None:  # a site may be gone when a later training begins
+            for config in _list_unfinished(run, configs):
+                experiment.shared(config)
         try:
             if run.exists():
                 # `federation init` has asked for the consent to run code.
@@ -173,12 +178,7 @@ def run_server(
                     trust_code=True,
                 )
             else:
-                configs = plan_trials(prepared.job)
-                experiment = prepared.open(prepared.job, prepared.files.pack)
                 experiment.prepare(configs)
-                if sites.folder is not None:  # later, a site may be gone
-                    for config in configs:
-                        experiment.shared(config)
                 found = start_run(
                     run, prepared.job, experiment, configs, on_event=on_event, report=report
                 )
@@ -193,18 +193,43 @@ def run_server(
 
 def _finish(sites: AskedSites) -> None:
     """Tell the sites that the run is complete; a site that is gone keeps its notes."""
-    if sites.folder is not None:
-        forget_answers(sites.folder, sites.names)
+    if sites.kept is not None:
+        forget_run(sites.kept)
     with suppress(FederationError):
         sites.ask_all({name: Message(kind="finish") for name in sites.names})
 
 
-def list_spared(folder: Path, run: RunFolder, contract: RoundContract) -> frozenset[str]:
+def descriptions_of(folder: Path, run: RunFolder) -> Path:
+    """Where a server keeps what sites answered before the first round of a run."""
+    return folder / DESCRIPTIONS / run.path.name
+
+
+def list_spared(
+    folder: Path, run: RunFolder, files: JobFiles, names: Sequence[str]
+) -> frozenset[str]:
     """The sites without which a run can continue: with a quorum, those whose descriptions the
     server has kept.
     """
-    started = contract.quorum != "all" and run.exists()
-    return list_described(folder) if started else frozenset()
+    if files.contract().quorum == "all" or not run.exists():
+        return frozenset()
+    request = _summary_request(files.identity)
+    return frozenset(read_kept(descriptions_of(folder, run), dict.fromkeys(names, request)))
+
+
+def _summary_request(identity: Mapping[str, str]) -> Message:
+    """The first request to a site."""
+    fields = {PACK_FIELD: identity["pack"], "identity": dict(identity), "step": "summary"}
+    return Message(kind="describe", fields=fields)
+
+
+def _list_unfinished(run: RunFolder, configs: Sequence[TrialConfig]) -> list[TrialConfig]:
+    """The trainings of a run that are not done; all before it."""
+    if not run.exists():
+        return list(configs)
+    run = RunFolder(run.path)  # what the last training logged
+    run.recover()
+    records = run.records([config.id for config in configs])
+    return [config for config in configs if not records[config.id]["done"]]
 
 
 def prepare_training(
@@ -265,10 +290,8 @@ def find_next_round(run: RunFolder, prepared: PreparedSites) -> tuple[TrialConfi
     Raises:
         JobError: the models of the run do not fit the new rules, or the run is damaged.
     """
-    run.recover()
     configs = plan_trials(prepared.job)
-    records = run.records([config.id for config in configs])
-    config = next((one for one in configs if not records[one.id]["done"]), None)
+    config = next(iter(_list_unfinished(run, configs)), None)
     if config is None:
         return None, 0
     saved = load_state(run, config.id)
@@ -352,8 +375,8 @@ class AskedSites:
         names: of the sites, in order.
         contract: how long to wait for their answers.
         pack: the digest of the rules, which every request names; None before they are known.
-        folder: of the server, where their descriptions are kept; None: they are not.
-        spared: sites whose kept descriptions count if they do not describe their data again.
+        kept: the folder with their answers before the first round; None: they are not kept.
+        spared: sites whose kept answers count if they do not answer again.
         on_note: receives which sites these are.
     """
 
@@ -361,7 +384,7 @@ class AskedSites:
     names: tuple[str, ...]
     contract: RoundContract
     pack: str | None = None
-    folder: Path | None = None
+    kept: Path | None = None
     spared: frozenset[str] = frozenset()
     on_note: Callable[[str], None]
 
@@ -441,7 +464,11 @@ class AskedSites:
             name: replace(request, fields={**about, **request.fields})
             for name, request in requests.items()
         }
-        kept = self._read_kept(requests)
+        described = next(iter(requests.values())).kind == "describe"
+        kept: dict[str, Message] = {}
+        if self.kept is not None and described:
+            spared = {name: one for name, one in requests.items() if name in self.spared}
+            kept = read_kept(self.kept, spared)
         transport = ContractTransport(
             transport=self.transport,
             contract=self.contract,
@@ -452,27 +479,16 @@ class AskedSites:
         found = {}
         for reply in transport.exchange(requests, seconds=math.inf):  # the contract limits it
             name, request = reply.site, requests[reply.site]
-            if reply.message is None and name in kept:
-                if request.fields.get("step") == "summary":  # the first one
+            is_silent = NO_START_REPLY in reply.error or explain_exclusion(reply.error).absent
+            if reply.message is None and is_silent and name in kept:
+                if request.fields["step"] == "summary":  # the first one
                     why = "no answer" if NO_START_REPLY in reply.error else reply.error
                     self.on_note(f"the run continues without {name} until it is back: {why}")
                 reply = replace(reply, message=kept[name])
-            elif reply.message is not None and self.folder and request.kind == "describe":
-                keep_answer(self.folder, name, request, reply.message)
+            elif reply.message is not None and self.kept is not None and described:
+                keep_answer(self.kept, name, request, reply.message)
             found[name] = reply
         return found
-
-    def _read_kept(self, requests: Mapping[str, Message]) -> dict[str, Message]:
-        """What spared sites have answered to these requests before, by site."""
-        if self.folder is None:
-            return {}
-        return {
-            name: answer
-            for name, request in requests.items()
-            if name in self.spared
-            and request.kind == "describe"
-            and (answer := read_kept(self.folder, name, request)) is not None
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -486,6 +502,7 @@ class PreparedSites:
         samples: the rows that sites gave to the server, and the summaries of the sites.
         checks: counts of rules over inputs alone on the tables of all sites.
         changes: asks sites about new rules; None: the rules stay as they are.
+        shared: what each site lets the server know of a training, by its id, if it was asked.
     """
 
     files: JobFiles
@@ -494,6 +511,7 @@ class PreparedSites:
     samples: Samples
     checks: Mapping[str, TableCounts] | None
     changes: Confirmations | None = None
+    shared: dict[str, list[Message]] = field(default_factory=dict)
 
     def open(self, job: Job, pack: Pack) -> RemoteExperiment:
         """The experiment of a job over these sites."""
@@ -506,6 +524,7 @@ class PreparedSites:
             asked=self.sites,
             checked=self.checks,
             changes=self.changes,
+            _shared=self.shared,
         )
 
 
@@ -518,7 +537,7 @@ def describe_sites(files: JobFiles, sites: AskedSites) -> PreparedSites:
     """
     identity = files.identity
     sites = replace(sites, pack=identity["pack"])
-    first = Message(kind="describe", fields={"identity": identity, "step": "summary"})
+    first = _summary_request(identity)
     replies = dict(zip(sites.names, sites.ask_all(dict.fromkeys(sites.names, first)), strict=True))
     settings = {
         name: read_answer(name, reply, lambda one: dict(one.fields["settings"]))
@@ -614,7 +633,7 @@ class RemoteExperiment(Experiment):
     asked: AskedSites
     checked: Mapping[str, TableCounts] | None
     changes: Confirmations | None = None
-    _shared: dict[str, list[Message]] = field(default_factory=dict)
+    _shared: dict[str, list[Message]]
 
     def shared(self, config: TrialConfig) -> list[Message]:
         """What each site lets the server know of a trial before it trains."""

@@ -266,7 +266,7 @@ def _run(
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
     run = run_folder(folder, without)
-    spared = list_spared(folder, run, contract)
+    spared = list_spared(folder, run, files, names)
     sites = read_status(folder).sites
     gone = [name for name in names if name in sites and sites[name].left and name not in spared]
     if gone:
@@ -304,8 +304,9 @@ def _run(
                 status=status,
                 on_note=on_note,
             )
+            left = {name for name in names if name in sites and sites[name].left}
             enough = partial(can_start, contract, names, spared)
-            if not _wait_for_sites(folder, transport, set(names), wait, on_note, enough):
+            if not _wait_for_sites(folder, transport, names, left, wait, on_note, enough) or left:
                 wait = 0  # it has passed
             _change_state(folder, status, "running")
             found = run_server(folder, transport, on_event=listen, without=without, wait=wait)
@@ -414,7 +415,8 @@ def _change_state(folder: Path, status: ServerStatus, state: str, error: str = "
 def _wait_for_sites(
     folder: Path,
     transport: Transport,
-    sites: set[str],
+    names: Collection[str],
+    left: Collection[str],
     seconds: float,
     on_note: Callable[[str], None],
     enough: Callable[[Collection[str]], bool],
@@ -422,13 +424,15 @@ def _wait_for_sites(
     """Wait until all sites are present: the data of all is described before the first round.
 
     Args:
+        names: of the sites.
+        left: those among them that will not come.
         enough: whether a run can continue without some sites if they do not come in time.
 
     Returns:
-        Whether all are present.
+        Whether all that have not left are present.
     """
     end, told = time.monotonic() + seconds, ""
-    while missing := sites - set(transport.present()):
+    while missing := set(names) - set(left) - set(transport.present()):
         keys = load_federation(folder).sites
         text = ", ".join(
             name if keys.get(name) else f"{name} (not admitted)" for name in sorted(missing)
@@ -437,7 +441,7 @@ def _wait_for_sites(
             told = text
             on_note(f"waiting for {text}")
         if time.monotonic() > end:
-            if enough(missing):
+            if enough(missing | set(left)):
                 return False
             raise FederationError(
                 f"not all sites came within {seconds:g} s",

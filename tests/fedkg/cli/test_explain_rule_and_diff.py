@@ -65,10 +65,7 @@ def test_what_lower_bounds_require(fedkg: Command, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "limit", "words"),
-    [
-        ("degC", "20 degC", "t[h] is at most 68 degF"),
-        ("K", "300 K", "t[h] is at most 80.33 degF"),
-    ],
+    [("degC", "20 degC", "t[h] is at most 68 degF"), ("K", "300 K", "t[h] is at most 80.33 degF")],
 )
 def test_a_limit_of_converted_temperatures_has_not_the_unit_of_the_margin(
     fedkg: Command, tmp_path: Path, unit: str, limit: str, words: str

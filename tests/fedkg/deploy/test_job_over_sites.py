@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -823,65 +823,95 @@ def test_a_run_ends_without_a_site_that_stays_away(tmp_path, milling_pack):
         resume(folder)
 
 
+QUORUM = {"quorum": 2, "retries": 0, "grace": 60}
+
+
 def test_a_server_that_starts_again_needs_a_quorum(tmp_path, milling_pack):
     """A site stays away after a round in which the server dies; the run is that of a server that
     lives on, also in the next training.
     """
-    contract = {"quorum": 2, "retries": 0, "grace": 60}
-    job = {**changed(training={"rounds": 3}), "federation": contract, "seeds": [0, 1]}
+    job = {**changed(training={"rounds": 3}), "federation": QUORUM, "seeds": [0, 1]}
     folders = []
     for dies in (False, True):
         place = tmp_path / ("dies" if dies else "lives")
         write_tables(place / "whole")
         inner = write_federation(place, job, milling_pack)
         transport, notes = Absence(inner=inner, site="wien", rounds=(1, 2, 3)), []
-
-        def die(event: Event, dies: bool = dies) -> None:
-            if dies and event.kind == "round" and event.round == 2:
-                raise KeyboardInterrupt
-
         server = place / "federation"
+        kept = server / "descriptions" / "run"
         if dies:
             with pytest.raises(Stopped):
-                run_server(server, transport, report=False, on_event=die)
-            assert sorted(one.name for one in (server / "descriptions").iterdir()) == sorted(SIZES)
+                run_server(server, transport, report=False, on_event=dies_after(2))
+            assert {one.name for one in kept.iterdir()} == set(SIZES)
             sites = {**inner.sites, "linz": open_site(place / "linz")}
             transport = Absence(inner=LoopbackTransport(sites=sites), site="wien", rounds=range(9))
-        folders.append(
-            run_server(server, transport, report=False, on_event=notes.append, wait=0).folder
-        )
-        assert not any((server / "descriptions").iterdir())
-        said = [one.message for one in notes if one.kind == "note" and "continues" in one.message]
-        assert (
-            said
-            == ["the run continues without wien until it is back: no site process answers on wien"]
-            * dies
-        )
+        run = run_server(server, transport, report=False, on_event=notes.append, wait=0)
+        folders.append(run.folder)
+        assert not kept.exists()
+        said = [one.message for one in notes if "continues" in one.message]
+        away = "the run continues without wien until it is back: no site process answers on wien"
+        assert said == [away] * dies
     one, two = map(measured, folders)
     assert len(one["rounds.csv"]) == 6
-    assert [row["client"] for row in one["clients.csv"] if float(row["alpha"])] == [
-        "graz",
-        "linz",
-    ] * 6
+    used = [row["client"] for row in one["clients.csv"] if float(row["alpha"])]
+    assert used == ["graz", "linz"] * 6
     assert one == two
 
 
-def test_without_what_a_site_told_a_server_that_starts_again_needs_it(tmp_path, milling_pack):
-    contract = {"quorum": 2, "retries": 0, "grace": 60}
-    job = {**changed(training={"rounds": 3}), "federation": contract}
+@pytest.mark.parametrize("kept", ["none", "damaged", "of an earlier version"])
+def test_without_what_a_site_told_a_server_that_starts_again_needs_it(tmp_path, milling_pack, kept):
+    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
     write_tables(tmp_path / "whole")
     inner = write_federation(tmp_path, job, milling_pack)
-
-    def die(event: Event) -> None:
-        if event.kind == "round":
-            raise KeyboardInterrupt
-
+    server = tmp_path / "federation"
     with pytest.raises(Stopped):
-        run_server(tmp_path / "federation", inner, report=False, on_event=die)
-    shutil.rmtree(tmp_path / "federation" / "descriptions" / "wien")
+        run_server(server, inner, report=False, on_event=dies_after(1))
+    for path in (server / "descriptions" / "run" / "wien").iterdir():
+        if kept == "damaged":
+            path.write_bytes(b"")
+        elif kept == "of an earlier version":
+            path.rename(path.with_stem("0" * 64))
+        else:
+            path.unlink()
     away = Absence(inner=inner, site="wien", rounds=range(9))
     with pytest.raises(FederationError, match="2 of 3; missing: wien"):
-        run_server(tmp_path / "federation", away, report=False, wait=0)
+        run_server(server, away, report=False, wait=0)
+    run_server(server, inner, report=False)
+
+
+def test_a_site_that_refuses_is_not_replaced_by_what_it_told_before(tmp_path, milling_pack):
+    """Its operator has withdrawn the consent to share rows."""
+    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    with pytest.raises(Stopped):
+        run_server(tmp_path / "federation", inner, report=False, on_event=dies_after(1))
+    fields = {"name": "wien", "sites_file": "own.yaml", "share_rows": False}
+    (tmp_path / "wien" / "site.json").write_text(json.dumps(fields))
+    again = LoopbackTransport(sites={**inner.sites, "wien": open_site(tmp_path / "wien")})
+    with pytest.raises(FederationError, match="site wien does not share rows"):
+        run_server(tmp_path / "federation", again, report=False)
+
+
+def test_a_training_without_a_site_leaves_the_descriptions_of_the_other_run(tmp_path, milling_pack):
+    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    server = tmp_path / "federation"
+    with pytest.raises(Stopped):
+        run_server(server, inner, report=False, on_event=dies_after(1))
+    files = {path: path.read_bytes() for path in server.glob("descriptions/run/*/*")}
+    run_server(server, inner, report=False, without=["wien"])
+    assert len(files) >= 9
+    assert files == {path: path.read_bytes() for path in server.glob("descriptions/*/*/*")}
+
+
+def dies_after(number: int) -> Callable[[Event], None]:
+    def die(event: Event) -> None:
+        if event.kind == "round" and event.round == number:
+            raise KeyboardInterrupt
+
+    return die
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from fedkg.deploy.federation_folders import (
     join_federation,
     write_invitation,
 )
-from fedkg.deploy.kept_descriptions import keep_answer, list_described
+from fedkg.deploy.kept_descriptions import keep_answer
 from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
 from fedkg.deploy.rule_change import Confirmations, load_change, propose_rules, roll_back
@@ -280,6 +280,31 @@ def test_new_rules_wait_for_a_site_that_does_not_answer_and_the_training_goes_on
     assert (row["round"], row["not_confirmed"]) == ("5", "wien")
 
 
+def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp_path, monkeypatch):
+    job = {**FIVE_ROUNDS, "federation": {"quorum": 2, "retries": 0}, "seeds": [0, 1]}
+    federation = create(tmp_path, job)
+    gone, ask = set(), LoopbackTransport._ask
+
+    def answer(transport: LoopbackTransport, site: str, down: bytes) -> Reply:
+        if site in gone:
+            return Reply(site=site, message=None, error=f"no site process answers on {site}")
+        return ask(transport, site, down)
+
+    monkeypatch.setattr(LoopbackTransport, "_ask", answer)
+    federation.steps = {
+        1: lambda: gone or federation.propose(STRICTER),
+        2: lambda: gone or federation.confirm(*SIZES),
+        4: lambda: gone.add("wien"),
+    }
+
+    run = federation.run()
+
+    assert len(run.rows("rounds.csv")) == 10
+    [row] = run.rows("rule_changes.csv")
+    assert row["round"] == "3"
+    assert set(federation.excluded) == {1, 2, 3, 4, 5}
+
+
 def test_rounds_wait_once_for_a_site_that_hangs(tmp_path):
     """Later questions give it a second; its answer to other rules is no confirmation."""
     federation = create(tmp_path)
@@ -400,7 +425,8 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     federation = create(tmp_path)
     run = federation.run(report=True)
     assert "graz" in (run.path / "clients.csv").read_text()
-    keep_answer(federation.server, "graz", Message(kind="describe"), Message(kind="describe"))
+    kept = federation.server / "descriptions" / "run"
+    keep_answer(kept, "graz", Message(kind="describe"), Message(kind="describe"))
 
     done = call(capsys, "federation", "dismiss", federation.server, "graz", "--delete")
 
@@ -418,4 +444,4 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     assert record["site"] == "graz"
     assert any("rows of clients.csv" in line for line in record["deleted"])
     assert "what it told about its data" in record["deleted"]
-    assert not list_described(federation.server)
+    assert not list(kept.iterdir())
