@@ -363,7 +363,8 @@ def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
 
     Of a run, rules about the data alone count on the tables of all sites, and rules about the
     output on the test samples of the trial that `trial_to_use` chooses, which a note names. Rules
-    of `pack` with another meaning than in the run are left out, and notes name them.
+    of `pack` under another name get the counts of their old name. Those with another meaning than
+    in the run are left out, and notes name them.
 
     Raises:
         UsageError, JobError, PackError: it is neither, or damaged.
@@ -398,8 +399,11 @@ def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
     trained = read_pack(folder.read_bytes(PACK), name=str(path / PACK))
     if pack_digest(trained) != pack_digest(pack):
         for rule in authoring.compare_packs(trained, pack):
-            if rule.name in before and rule.change not in ("same", "removed"):
-                del before[rule.name]
+            if rule.change == "renamed" and not rule.because:
+                if rule.was in before:
+                    before[rule.name] = before.pop(rule.was)
+            elif rule.change not in ("same", "removed"):
+                before.pop(rule.name, None)
                 change = "; ".join(line.strip() for line in rule.lines()[:2])
                 print_note(f"note: no drift of a rule that differs from {path}: {change}")
     return before
