@@ -112,7 +112,7 @@ def test_the_trial_with_projection_is_preferred_and_named(tmp_path, capsys):
     assert drift_states(changed) == expected, changed.err
 
 
-def test_drift_from_a_run_follows_new_names(tmp_path, capsys):
+def test_drift_from_a_run_follows_new_names_and_needs_no_compiler(tmp_path, capsys, monkeypatch):
     rules = RULES.partition("rule")[0] + "rule cold require temp < 70 degC\n"
     finished_run(tmp_path, capsys, rules=rules)
 
@@ -127,3 +127,6 @@ def test_drift_from_a_run_follows_new_names(tmp_path, capsys):
     *state, note = monitor(rules.replace("cold", "cool").replace("70", "60"))
     assert state == ["cool", "unknown"]
     assert "cool: added: temp < 60 degC" in note
+    # The run's contract also has the output that the job trains and no rule reads.
+    monkeypatch.setattr("fedkg.authoring.compare_packs", None)
+    assert monitor(rules) == ("cold", "none", "")
