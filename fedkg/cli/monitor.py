@@ -363,7 +363,8 @@ def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
 
     Of a run, rules about the data alone count on the tables of all sites, and rules about the
     output on the test samples of the trial that `trial_to_use` chooses, which a note names. Rules
-    of `pack` with another meaning than in the run are left out, and notes name them.
+    of `pack` under another name get the counts of their old name. Those with another meaning than
+    in the run are left out, and notes name them.
 
     Raises:
         UsageError, JobError, PackError: it is neither, or damaged.
@@ -376,16 +377,17 @@ def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
     from fedkg import authoring
     from fedkg.jobs.file_damage import require_run
     from fedkg.jobs.folder import PACK, TRIALS, RunFolder
+    from fedkg.jobs.rule_pack import with_trained_output
     from fedkg.jobs.schema.job_reader import parse_job
     from fedkg.jobs.trial_expansion import plan_trials, trial_to_use
     from fedkg.pack.file import pack_digest, read_pack
 
     folder = RunFolder(path)
     require_run(folder)
-    folder.environment()  # a causal discovery has no trials
+    environment = folder.environment()  # a causal discovery has no trials
+    job = parse_job(environment["job"], name=str(path), base=path)
     chosen = str(folder.read_json(TRIALS)[0]["id"])
     if len(folder.read_json(TRIALS)) > 1:
-        job = parse_job(folder.environment()["job"], name=str(path), base=path)
         chosen = trial_to_use(plan_trials(job)).id
         print_note(f"baseline: trial {chosen} of {path}")
     rows = [
@@ -396,10 +398,14 @@ def read_rates(path: Path, pack: Pack) -> dict[str, tuple[int, int]]:
         row["rule"]: (int(row["violated"] or 0), int(row["evaluations"] or 0)) for row in rows
     }
     trained = read_pack(folder.read_bytes(PACK), name=str(path / PACK))
+    pack = with_trained_output(job, pack)
     if pack_digest(trained) != pack_digest(pack):
         for rule in authoring.compare_packs(trained, pack):
-            if rule.name in before and rule.change not in ("same", "removed"):
-                del before[rule.name]
+            if rule.change == "renamed" and not rule.because:
+                if rule.was in before:
+                    before[rule.name] = before.pop(rule.was)
+            elif rule.change not in ("same", "removed"):
+                before.pop(rule.name, None)
                 change = "; ".join(line.strip() for line in rule.lines()[:2])
                 print_note(f"note: no drift of a rule that differs from {path}: {change}")
     return before

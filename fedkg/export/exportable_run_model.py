@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
@@ -448,17 +449,16 @@ class _LookupStatement:
 
     def __init__(self, form: ColumnForm, lookup: Lookup) -> None:
         self.form, self.lookup = form, lookup
+        keys = _sortable_keys(torch.from_numpy(lookup.keys))
+        self.order = torch.from_numpy(np.lexsort(keys.numpy().T[::-1]))
+        self.keys = keys[self.order]
 
     def of(self, raw: Tensor) -> _Statement:
         """The statement about rows [B, F] in source units."""
         own, said = self.lookup, blank_statement(self.form, raw)
-        keys = torch.from_numpy(own.keys)
-        found = torch.ones_like(raw[:, :1], dtype=torch.bool)
-        for place, column in zip(own.positions, keys.unbind(1), strict=True):
-            value = raw[:, place].to(keys.dtype).unsqueeze(1)
-            found = found & ((value == column) | (value.isnan() & column.isnan()))
-        row = (found * torch.arange(len(keys))).sum(1)  # the keys differ: at most one is found
-        known = found.any(1, keepdim=True)
+        wanted = _sortable_keys(raw[:, list(own.positions)].to(self.keys.dtype))
+        row, known = _find_rows(self.keys, wanted)
+        row = self.order[row]
         allowed, predicted = said.allowed, said.predicted
         if own.allowed is not None and "range" in self.form.kinds:
             listed = torch.from_numpy(own.allowed)[row]
@@ -469,6 +469,27 @@ class _LookupStatement:
         if own.predicted is not None and "predict" in self.form.kinds:
             predicted = torch.where(known, torch.from_numpy(own.predicted)[row, None], predicted)
         return _Statement(allowed=allowed, predicted=predicted)
+
+
+def _sortable_keys(x: Tensor) -> Tensor:
+    """Features [N, P] as numbers [N, 2P] without NaN, which has no order but equals itself here."""
+    unknown = x.isnan()
+    return torch.cat([unknown.to(x.dtype), torch.where(unknown, 0.0, x)], 1)
+
+
+def _find_rows(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The row of each of B keys among R sorted ones, [B], and whether it is there, [B, 1].
+
+    A binary search: comparing all pairs would need memory for B x R of them.
+    """
+    row, last = torch.zeros_like(wanted[:, 0], dtype=torch.int64), len(keys) - 1
+    for bit in reversed(range(len(keys).bit_length())):
+        probed = keys[(row + (2**bit - 1)).clamp(max=last)]
+        first = (probed != wanted).to(torch.uint8).argmax(1, keepdim=True)
+        less = probed.gather(1, first) < wanted.gather(1, first)
+        row = row + less.squeeze(1) * 2**bit
+    row = row.clamp(max=last)
+    return row, (keys[row] == wanted).all(1, keepdim=True)
 
 
 class _NetworkStatement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import re
@@ -31,6 +32,8 @@ VARIABLE_SECTIONS = (
     "privacy",
     "simulation",
 )
+MAX_ID_LENGTH = 160
+"""Letters of a trial's id: files named after it have endings, and 255 letters at most."""
 BASELINE = "local_only"
 """The preset of the baseline that runs next to each setting: every site trains alone."""
 VARIABLE_DATA_FIELDS = (
@@ -213,8 +216,12 @@ def _make_config(
     words += [job.algorithm, f"s{seed}"]
     if damage is not None:
         words.append(f"{damage.site}-{damage.kind.replace('_', '-')}")
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words))
+    if len(name) > MAX_ID_LENGTH:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: MAX_ID_LENGTH - 9]}-{digest}"
     return TrialConfig(
-        id=re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)),
+        id=name,
         job=settled,
         algorithm=job.algorithm,
         preset=_preset(algorithm),

@@ -18,7 +18,10 @@ from command import Command, call
 from onnx import TensorProto, helper, save_model
 from safetensors.torch import save_file
 
+from fedkg.export.exportable_run_model import KnowledgeColumns, RunKnowledge
 from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.experiment.knowledge_feature_columns import ColumnForm
+from fedkg.jobs.experiment.site_knowledge import Lookup
 from fedkg.jobs.experiment.trial import Trial
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_initial_files import reopen_run
@@ -308,6 +311,27 @@ def test_lookup_tables_and_networks_about_classes_are_part_of_the_file(tmp_path,
     assert done.code == 0, done.err
     found = 0.4 * chances + 0.6 * np.eye(3)[answers.argmax(1)]
     np.testing.assert_allclose(run_file(tmp_path, rows)[1:], found[1:], atol=1e-5)
+
+
+def test_large_lookup_tables_need_memory_for_the_inputs_alone():
+    keys = np.random.default_rng(9).permutation(1 << 12)[:, None] // [64, 1] % [64, 64] - 1.0
+    keys[keys == 7] = np.nan
+    keys[keys == 9] = np.inf
+    lookup = Lookup(
+        positions=(2, 0),
+        keys=keys[:-5],
+        rows={key.tobytes(): row for row, key in enumerate(keys[:-5])},
+        allowed=None,
+        predicted=np.arange(len(keys) - 5.0),
+    )
+    form = ColumnForm(classes=("a",), outputs=None, channels={}, kinds=("predict",))
+    model = KnowledgeColumns(RunKnowledge(form=form, sources=(lookup,)), ("x", "y", "z"))
+    rows = np.concatenate([keys[::-1, [1, 0, 0]], np.full((1, 3), 7.5), np.full((1, 3), 99.0)])
+    expected = np.nan_to_num(lookup(rows).predicted + 1)
+    np.testing.assert_array_equal(model(torch.from_numpy(rows))[:, 1], expected)
+    graph = torch.export.export(model, (torch.from_numpy(rows),)).graph
+    found = [one.meta["val"] for one in graph.nodes if one.op == "call_function"]
+    assert max(one.numel() for one in found if one is not None) < 10 * rows.size
 
 
 @pytest.mark.slow

@@ -23,12 +23,12 @@ rule mono {} require fault never falls as feed rises
 TABLE = "sites: [north, south]\ndata: {path: t.csv, label: fault}\n"
 
 
-def finished_run(folder, capsys, hard="", data=TABLE):
+def finished_run(folder, capsys, hard="", data=TABLE, rules=RULES):
     random = np.random.default_rng(1)
     rows = np.round(random.uniform([10, 20], [110, 90], (300, 2)), 1)
     lines = [f"{feed},{temp},{int(feed + temp > 120)}" for feed, temp in rows]
     (folder / "t.csv").write_text("\n".join(["feed,temp,fault", *lines]))
-    (folder / "rules.fkg").write_text(RULES.replace("{}", hard))
+    (folder / "rules.fkg").write_text(rules.replace("{}", hard))
     (folder / "job.yaml").write_text(
         f"name: t\nrules: [rules.fkg]\n{data}model: {{hidden: [4]}}\nalgorithm: fedavg\n"
         "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
@@ -110,3 +110,23 @@ def test_the_trial_with_projection_is_preferred_and_named(tmp_path, capsys):
     assert "fault <= 0.3 -> if temp < 40 degC then fault <= 0.2\n" in changed.err
     expected = drift_states(asked) | {"quiet": "unknown"}
     assert drift_states(changed) == expected, changed.err
+
+
+def test_drift_from_a_run_follows_new_names_and_needs_no_compiler(tmp_path, capsys, monkeypatch):
+    rules = RULES.partition("rule")[0] + "rule cold require temp < 70 degC\n"
+    finished_run(tmp_path, capsys, rules=rules)
+
+    def monitor(text):
+        (tmp_path / "rules.fkg").write_text(text)
+        arguments = ("--baseline", tmp_path / "run", "--verdicts", "none")
+        done = call(capsys, "monitor", tmp_path / "rules.fkg", tmp_path / "t.csv", *arguments)
+        [(name, rule)] = json.loads(done.out.splitlines()[-1])["rules"].items()
+        return name, rule["drift"]["state"], done.err
+
+    assert monitor(rules.replace("cold", "cool")) == ("cool", "none", "")
+    *state, note = monitor(rules.replace("cold", "cool").replace("70", "60"))
+    assert state == ["cool", "unknown"]
+    assert "cool: added: temp < 60 degC" in note
+    # The run's contract also has the output that the job trains and no rule reads.
+    monkeypatch.setattr("fedkg.authoring.compare_packs", None)
+    assert monitor(rules) == ("cold", "none", "")

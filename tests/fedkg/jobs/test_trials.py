@@ -58,6 +58,16 @@ def test_corrupted_arms_may_compare_less():
     ]
 
 
+def test_ids_are_file_names_whatever_the_names_and_values_are():
+    long = "é long " * 50
+    found = configs(
+        sites={long: {}, "linz": {}},
+        corrupt={"site": long, "compare": {"data.site_column": [long * 2, long * 3]}},
+    )
+    assert [len(config.id) for config in found] == [7, 160, 160]
+    assert len({config.id for config in found}) == 3
+
+
 def test_a_named_algorithm_carries_its_own_scoring():
     algorithms = {
         "strict": {
