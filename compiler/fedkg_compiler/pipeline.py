@@ -52,8 +52,9 @@ from fedkg_compiler.frontends.fkg.binding.rule import bind_rule
 from fedkg_compiler.frontends.fkg.binding.scope import Names, Sources
 from fedkg_compiler.frontends.fkg.binding.signal_columns import (
     Over,
-    declared_place,
     names_in,
+    plain_headers,
+    plain_place,
     trees_in,
 )
 from fedkg_compiler.frontends.fkg.syntax import parse, parse_bytes, statement_count
@@ -498,12 +499,12 @@ def _compile(
     sheets = Sheets()
     try:
         program = _bind_statements(names, files, graph_paths, sources, sheets, shape_results)
+        sources.book.settle(problems)
+        sources.book.note_units(problems)
+        _enter_outputs(names, sources)
     finally:
         if sources.graph is not None:
             sources.graph.close()
-    sources.book.settle(problems)
-    sources.book.note_units(problems)
-    _enter_outputs(names, sources)
     files_read = [
         *program.sources,
         *(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies),
@@ -721,10 +722,16 @@ def _complain_of_nothing(
 
 
 def _enter_outputs(names: Names, sources: Sources) -> None:
-    """Enter declared outputs and labels that no rule reads into the book: jobs can train them."""
+    """Enter declared outputs and labels that no rule reads into the book: jobs can train them.
+
+    Outputs with a column for each entity, or with several columns in the graph, are left out: only
+    a rule says which of their columns it means.
+    """
     for signal in names.signals.values():
-        if signal.role == "output" and not signal.family and signal.property is None:
-            declared_place(signal.column or signal.name, sources, signal.place)
+        if signal.role != "output" or signal.family:
+            continue
+        if len(plain_headers(signal, sources)) <= 1:
+            plain_place(signal, sources, signal.place)
     for label in names.labels.values():
         for name in label.classes:
             sources.book.column(score_column(label, name))
@@ -777,13 +784,16 @@ def _with_alternatives(contract: DataContract, sources: Sources) -> DataContract
     alternatives = {} if sources.graph is None else sources.graph.alternative_columns()
     if not alternatives:
         return contract
-    columns = tuple(
-        column.model_copy(update={"alternatives": others})
-        if (others := alternatives.get(column.source))
-        else column
-        for column in contract.columns
+    columns, unread = (
+        tuple(
+            column.model_copy(update={"alternatives": others})
+            if (others := alternatives.get(column.source))
+            else column
+            for column in some
+        )
+        for some in (contract.columns, contract.unread)
     )
-    return contract.model_copy(update={"columns": columns})
+    return contract.model_copy(update={"columns": columns, "unread": unread})
 
 
 @cache

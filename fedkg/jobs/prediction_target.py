@@ -6,6 +6,10 @@ from fedkg.errors import JobError
 from fedkg.jobs.schema.job import Job
 from fedkg.pack import Pack
 
+_UNREAD = (
+    "an output of entities, or with several columns in the graph, counts only if a rule reads it"
+)
+
 
 def choose_output(job: Job, pack: Pack) -> str:
     """The name of the output or label that the model predicts.
@@ -32,9 +36,12 @@ def choose_output(job: Job, pack: Pack) -> str:
                 f"output: the rules do not define the output `{job.output}`",
                 expected=", ".join(names) or "an `output` statement in the rules",
                 received=job.output,
-                help="set `output` of the job to one of these"
-                if names
-                else "add the statement to the rule file, or remove `output` from the job",
+                help=(
+                    "set `output` of the job to one of these"
+                    if names
+                    else "add the statement to the rule file, or remove `output` from the job"
+                )
+                + f"; {_UNREAD}",
             )
         return job.output
     fitting = [one.name for one in columns if table and one.source == job.data.label]
@@ -44,7 +51,7 @@ def choose_output(job: Job, pack: Pack) -> str:
         raise JobError(
             "the rules do not define an output to predict",
             expected="an `output` statement in the rules",
-            help="add the statement to the rule file",
+            help=f"add the statement to the rule file; {_UNREAD}",
         )
     if names and (table or job.data.window is None):
         raise JobError(

@@ -34,11 +34,11 @@ INDEPENDENT = frozenset({"rule", "example"})
 FOR_ALL = ("use", "prefix", "timeline", "rows", "shapes", "queries")
 """First words of statements that may matter to every other one, though it does not name them."""
 
-ONCE_PER_NAME = ("FKG200", "FKG217")
+ONCE_PER_NAME = ("FKG200", "FKG217", "FKG242", "FKG243")
 """Codes that the compiler reports once per file for the name at the beginning of the message."""
 
-ONCE_PER_FILE = ("FKG218", "FKG250", "FKG260")
-"""Codes that the compiler reports once per file."""
+ONCE_PER_FILE = (("FKG218", "info"), ("FKG250", "error"), ("FKG260", "info"))
+"""Codes and severities that the compiler reports once per file."""
 
 APPLIES_TO_NOTHING = ("FKG112", "FKG173", "FKG235", "FKG541")
 """Codes of rules that may have no row; they are errors if no rule of the file has one."""
@@ -50,6 +50,9 @@ PART_SECONDS = 0.03
 """How long a part of a check should take: a change that arrives meanwhile waits for its end, and
 its diagnostics are due after 0.1 s.
 """
+
+SHORTEST_SECONDS = 0.001
+"""How long the rules of a part take at least, however coarse the clock is."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _NAME = re.compile(r"\w+\s+(?:of\s+)?(\w+)")
@@ -73,7 +76,7 @@ class IncrementalCheck:
     _statements: _Statements | None = field(default=None, init=False)
     _known: dict[Key | None, list[Diagnostic]] = field(default_factory=dict, init=False)
     _outdated: frozenset[Key] = field(default=frozenset(), init=False)
-    _part_size: int = field(default=10, init=False)
+    _seconds_per_rule: float = field(default=0.001, init=False)
 
     def check(self, document: RuleDocument) -> tuple[Diagnostic, ...]:
         """All diagnostics of the text, without those of rules that contradict each other.
@@ -88,8 +91,8 @@ class IncrementalCheck:
         """All diagnostics after each part of the check; the last ones are those of `check`.
 
         The first part compiles the declarations and the edited statements. The others compile what
-        reads an edited declaration, and until then its earlier diagnostics are repeated. The next
-        check compiles what a check that ended early has left out.
+        reads an edited declaration, and until then its earlier diagnostics are repeated, like those
+        in other files. The next check compiles what a check that ended early has left out.
 
         Raises:
             LimitError: the text is above a limit of `fedkg.limits`.
@@ -100,10 +103,15 @@ class IncrementalCheck:
         part = edited & now.independent
         later = affected & now.independent - part
         waiting = [key for key in now.chunks if key in later]
-        elsewhere: list[Diagnostic] = []
+        elsewhere = [
+            one
+            for one in self._repeated(now, {None})
+            if len(affected) < len(now.chunks) and one.span.file not in ("", str(document.path))
+        ]
+        size, fixed = 0, 0.0
         while True:
             begun = time.process_time()
-            part = now.with_named({*part, *waiting[: self._part_size]})
+            part = now.with_named({*part, *waiting[:size]})
             waiting = [key for key in waiting if key not in part]
             compiled = part | now.declarations
             text = now.blank_all_but(compiled | now.with_named(self._sound(now)))
@@ -111,11 +119,16 @@ class IncrementalCheck:
             found = [one for one in fresh if (key := now.at(one.span)) is None or key in compiled]
             found += [*elsewhere, *self._repeated(now, now.chunks.keys() - part - renewed)]
             shown = self._keep(now, now.each_once(found), waiting)
+            seconds = time.process_time() - begun
             yield shown
             if not waiting:
                 return
-            seconds = time.process_time() - begun
-            self._part_size = max(1, round(len(part) * PART_SECONDS / seconds))
+            if size:
+                rules = max(seconds - fixed, SHORTEST_SECONDS)
+                self._seconds_per_rule = rules / len(part)
+            else:
+                fixed = seconds
+            size = part_size(fixed, self._seconds_per_rule)
             part, renewed, elsewhere = set(), set(), self._known.get(None, [])
 
     def remember(
@@ -151,7 +164,7 @@ class IncrementalCheck:
         edited = [*(now.chunks[key] for key in new), *(before.chunks[key] for key in gone)]
         ended = [one for key in gone for one in self._known.get(key, ())]
         if any(one.first_word in FOR_ALL for one in edited) or any(
-            one.code in ONCE_PER_FILE for one in ended
+            (one.code, one.severity) in ONCE_PER_FILE for one in ended
         ):
             return new, now.chunks.keys()
         names = {name for one in edited for name in _declared(one)}
@@ -194,8 +207,10 @@ class IncrementalCheck:
             found.setdefault(now.chunks[key].first_word, key)
         return set(found.values())
 
-    def _repeated(self, now: _Statements, keys: Set[Key]) -> Iterator[Diagnostic]:
-        """The earlier diagnostics of statements, at the lines where everything is now."""
+    def _repeated(self, now: _Statements, keys: Set[Key | None]) -> Iterator[Diagnostic]:
+        """The earlier diagnostics of statements, at the lines where everything is now; with None,
+        those outside of statements.
+        """
         before = self._statements
 
         def move(span: Span) -> Span:
@@ -258,14 +273,15 @@ class _Statements:
         )
 
     def each_once(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Diagnostics of several compilations as one compilation reports them: at the place that it
-        binds first, where it reports them once.
+        """Diagnostics of several compilations as one compilation reports them: what it reports once
+        per file or name is kept at the place that it binds first, and equal ones are kept once.
         """
         kept: dict[object, Diagnostic] = {}
         for one in sorted(found, key=self._bound):
-            is_once = one.code in ONCE_PER_NAME + ONCE_PER_FILE and self.at(one.span) is not None
+            is_once = one.code in ONCE_PER_NAME or (one.code, one.severity) in ONCE_PER_FILE
             name = tuple(one.message.split("`")[1:2])
-            kept.setdefault((one.code, name) if is_once else one, one)
+            here = self.at(one.span) is not None
+            kept.setdefault((one.code, one.severity, name) if is_once and here else one, one)
         return list(kept.values())
 
     def _bound(self, one: Diagnostic) -> tuple[int, Span]:
@@ -273,6 +289,15 @@ class _Statements:
         key = self.at(one.span)
         word = "" if key is None else self.chunks[key].first_word
         return BINDING_ORDER.index(word) if word in BINDING_ORDER else -1, one.span
+
+
+def part_size(fixed: float, each: float) -> int:
+    """The number of rules of a part, if it takes `fixed` seconds and `each` more for each rule.
+
+    A part takes `PART_SECONDS`, or three times what every part repeats: so all parts together take
+    at most about twice as long as one check of everything.
+    """
+    return max(1, round(max(PART_SECONDS - fixed, 2 * fixed) / each))
 
 
 def check_text(

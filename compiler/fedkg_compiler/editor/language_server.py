@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -86,7 +87,7 @@ class OpenFile:
         service: the answers about places.
         diagnostics: those that the client shows.
         examples: the results of the last full check.
-        waiting: the full check that has not ended.
+        waiting: the task with the rest of the quick check and the full check.
         origins: the triples behind rules, as far as a hover asked for them; of this text.
     """
 
@@ -166,22 +167,33 @@ class RuleLanguageServer(LanguageServer):
         file = self.open_file(uri)
         if file.waiting is not None:
             file.waiting.cancel()
-        document, notes = self.restrict(file.document)
-        parts = (with_notes(found, notes) for found in file.check.check_in_parts(document))
+        parts = self._check_in_parts(file)
         if self._check_part(file, parts):
             self.publish(uri)
-            file.waiting = asyncio.get_running_loop().create_task(self._go_on(uri, file, parts))
+        file.waiting = asyncio.get_running_loop().create_task(self._go_on(uri, file, parts))
+
+    def _check_in_parts(self, file: OpenFile) -> Iterator[tuple[Diagnostic, ...]]:
+        document, notes = self.restrict(file.document)
+        for found in file.check.check_in_parts(document):
+            yield with_notes(found, notes)
 
     def _check_part(self, file: OpenFile, parts: Iterator[tuple[Diagnostic, ...]]) -> bool:
-        """Take the diagnostics after the next part of a quick check; False if there is none."""
+        """Take the diagnostics after the next part of a quick check; False if there is none, or if
+        it failed.
+        """
+        found = None
+        with self._failures_logged():
+            found = next(parts, None)
+        file.diagnostics = file.diagnostics if found is None else found
+        return found is not None
+
+    @contextmanager
+    def _failures_logged(self) -> Iterator[None]:
         try:
-            file.diagnostics = next(parts)
-        except StopIteration:
-            return False
-        except FedkgError as error:
-            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, str(error)))
-            return False
-        return True
+            yield
+        except Exception as error:  # noqa: BLE001  a bug in one check must not prevent the next one
+            text = str(error) if isinstance(error, FedkgError) else traceback.format_exc()
+            self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
 
     async def _go_on(
         self, uri: str, file: OpenFile, parts: Iterator[tuple[Diagnostic, ...]]
@@ -194,7 +206,8 @@ class RuleLanguageServer(LanguageServer):
                 shown = file.diagnostics
                 self.publish(uri)
             await asyncio.sleep(PAUSE)
-        await self._check_fully(uri, file)
+        with self._failures_logged():
+            await self._check_fully(uri, file)
 
     def publish(self, uri: str) -> None:
         """Send the diagnostics of an open file, and of the other files where they have changed."""

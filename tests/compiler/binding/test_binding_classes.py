@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,25 @@ def test_outputs_that_no_rule_reads_are_not_columns_of_an_evaluation() -> None:
     trained = contract.with_output("grade")
     assert [column.name for column in trained.columns] == ["heat", "grade[A]", "grade[B]"]
     assert [column.name for column in trained.unread] == ["loss"]
+
+
+def test_outputs_that_no_rule_reads_have_the_headers_of_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "e.ttl").write_text(
+        "@prefix e: <urn:e:> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix sosa: <http://www.w3.org/ns/sosa/> .\n"
+        'e:loss fkg:column "L" ; fkg:alternativeColumn "Verlust" .\n'
+        'e:s1 sosa:observes e:flow ; fkg:column "F1" .\n'
+        'e:s2 sosa:observes e:flow ; fkg:column "F2" .\n'
+    )
+    (tmp_path / "r.fkg").write_text(
+        "use e\nsignal heat\noutput loss is e:loss in kW\noutput flow is e:flow\n"
+        'output other column "L"\nrule hot require heat <= 3\n'
+    )
+    unread = fedkg.compile(tmp_path / "r.fkg").manifest.contract.unread
+    assert [(one.name, one.source, one.alternatives) for one in unread] == [
+        ("loss", "L", ("Verlust",)),
+        ("other", "L", ("Verlust",)),
+    ]
 
 
 @pytest.mark.parametrize(

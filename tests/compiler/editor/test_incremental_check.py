@@ -6,10 +6,12 @@ import gc
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.editor import incremental_check
 from fedkg_compiler.editor.incremental_check import IncrementalCheck
 from fedkg_compiler.editor.rule_document import RuleDocument
@@ -71,7 +73,7 @@ def edit(text: str, draw: random.Random) -> str:
 @pytest.mark.parametrize("edits", [5, pytest.param(30, marks=pytest.mark.slow)])
 def test_edits_one_after_the_other(path: Path, edits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(path.stem)
-    monkeypatch.setattr(incremental_check, "PART_SECONDS", 0.0)  # a part has one rule
+    monkeypatch.setattr(incremental_check, "part_size", lambda *_: 1)
     check = IncrementalCheck()
     original = path.read_text()
     texts = [original]
@@ -130,6 +132,37 @@ def test_rules_that_read_an_edited_declaration_follow_in_parts(
     assert check.check(again) == ()
 
 
+@pytest.mark.parametrize(("fixed", "each"), [(0.0, 0.0), (0.05, 0.0005), (0.6, 0.0001)])
+def test_parts_repeat_at_most_as_much_as_they_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fixed: float, each: float
+) -> None:
+    now = 0.0
+
+    def compile_slowly(path: Path, text: str, *_: object) -> tuple[Diagnostic, ...]:
+        nonlocal now
+        now += fixed + each * text.count("rule ")
+        return ()
+
+    clock = SimpleNamespace(process_time=lambda: now)
+    monkeypatch.setattr(incremental_check, "time", clock)
+    monkeypatch.setattr(incremental_check, "check_text", compile_slowly)
+    rules = "".join(f"rule r{one} require x <= 8\n" for one in range(900))
+    check = IncrementalCheck()
+    check.check(RuleDocument(tmp_path / "x.fkg", f"signal x\n{rules}"))
+    whole, now = now, 0.0
+    parts = check.check_in_parts(RuleDocument(tmp_path / "x.fkg", f"signal x in m\n{rules}"))
+    for _ in parts:
+        now += 10  # what the server does in between
+    assert now % 10 <= 2.2 * whole
+
+
+def test_each_warning_about_counts_is_kept(tmp_path: Path) -> None:
+    signals = "signal w in kW\nsignal n in 1/min\nsignal m in 1/s\n"
+    text = f"{signals}rule a require w / n <= 5 J\nrule b require w / m <= 5 J\n"
+    found = IncrementalCheck().check(RuleDocument(tmp_path / "x.fkg", text))
+    assert [(one.code, one.span.line) for one in found] == [("FKG218", 4), ("FKG218", 5)]
+
+
 def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path: Path) -> None:
     path = tmp_path / "x.fkg"
     rules = "rule a require x <= 8 bar\nrule b require x <= 6 bar\nrule c require x >= 0 bar\n"
@@ -148,6 +181,19 @@ def test_findings_of_the_analysis_stay_until_one_of_their_rules_changes(tmp_path
     assert found_after("rule a", "\nrule a") == [("FKG505", 3)]
     assert found_after("<= 8 bar", "<= 9 bar") == []
     assert found_after("<= 6 bar", "<= 5 bar") == []
+
+
+def test_findings_in_other_files_stay_until_a_change_may_affect_every_statement(
+    tmp_path: Path,
+) -> None:
+    text = "prefix p: <urn:p:>\nsignal x in bar\nrule a require x <= 8 bar\n"
+    document = RuleDocument(tmp_path / "x.fkg", text)
+    place = Span(file="plant.ttl", line=1, column=1, end_line=1, end_column=2)
+    elsewhere = Diagnostic(code="FKG103", severity="error", span=place, message="wrong")
+    check = IncrementalCheck()
+    for old, new, expected in [("8 bar", "9 bar", (elsewhere,)), ("urn:p:", "urn:q:", ())]:
+        check.remember(document, [elsewhere])
+        assert check.check(RuleDocument(document.path, text.replace(old, new))) == expected
 
 
 def test_one_graph_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

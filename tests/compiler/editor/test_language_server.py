@@ -13,6 +13,15 @@ import pytest_lsp
 from lsprotocol import types as lsp
 from pytest_lsp import ClientServerConfig, LanguageClient
 
+from fedkg.errors import LimitError
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.editor import language_server
+from fedkg_compiler.editor.full_check import Request, Result
+from fedkg_compiler.editor.incremental_check import IncrementalCheck
+from fedkg_compiler.editor.language_server import OpenFile
+from fedkg_compiler.editor.language_service import LanguageService
+from fedkg_compiler.editor.rule_document import RuleDocument
+
 TEXT = """signal druck in bar span 0 .. 20   # ä𝄞
 rule a "Hält." require druck <= 8 bar
 rule b require druck <= 6 bar
@@ -162,3 +171,31 @@ async def test_problems_of_graphs_and_shapes_are_shown_in_their_files_until_they
     closed = lsp.TextDocumentIdentifier(rules.as_uri())
     client.text_document_did_close(lsp.DidCloseTextDocumentParams(closed))
     await until(client, lambda: not problems(client, shapes))
+
+
+@pytest.mark.asyncio
+async def test_a_failure_of_the_quick_check_is_logged_and_the_full_check_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, logged = asyncio.Event(), list[str]()
+    restrictions = iter([LimitError("too long"), ValueError("bug")])
+
+    def restrict(document: RuleDocument) -> tuple[RuleDocument, tuple[Diagnostic, ...]]:
+        for error in restrictions:
+            raise error
+        return document, ()
+
+    async def run(request: Request) -> Result | None:
+        ran.set()
+        return None
+
+    server = language_server.make_server(run, "1", restrict)
+    monkeypatch.setattr(language_server, "IDLE", 0.0)
+    file = OpenFile(RuleDocument(tmp_path / "x.fkg", TEXT), IncrementalCheck(), LanguageService())
+    monkeypatch.setattr(server, "open_file", lambda _: file)
+    monkeypatch.setattr(server, "window_log_message", lambda params: logged.append(params.message))
+    server.check_now("x")  # the second one cancels what the first one has planned
+    server.check_now("x")
+    await asyncio.wait_for(ran.wait(), 10)
+    assert logged[0] == "too long"
+    assert "ValueError: bug" in logged[1]

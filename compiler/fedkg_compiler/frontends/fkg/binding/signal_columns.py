@@ -425,11 +425,7 @@ def _common_columns(sources: Sources, property_iri: str) -> frozenset[str]:
 
 def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     """The place of a signal without entities."""
-    if signal.column is not None or signal.property is None:
-        return _enter_column(signal, signal.name, signal.column or signal.name, None, sources, span)
-    facts = columns_of(sources, signal.property, None)
-    shared = {(fact.column, fact.unit) for fact in facts if fact.entity is None}
-    headers = shared or {(fact.column, fact.unit) for fact in facts}
+    headers = plain_headers(signal, sources)
     if len(headers) > 1:
         shown = ", ".join(sorted({f"`{header}`" for header, _ in headers})[:4])
         sources.problems.error(
@@ -443,6 +439,17 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
         return NOWHERE
     header, unit = next(iter(headers), (signal.name, None))
     return _enter_column(signal, signal.name, header, unit, sources, span)
+
+
+def plain_headers(signal: DeclaredSignal, sources: Sources) -> set[tuple[str, str | None]]:
+    """The headers of a signal without entities, with the units that the graph gives them; none if
+    neither the declaration nor the graph names one.
+    """
+    if signal.column is not None or signal.property is None:
+        return {(signal.column or signal.name, None)}
+    facts = columns_of(sources, signal.property, None)
+    shared = {(fact.column, fact.unit) for fact in facts if fact.entity is None}
+    return shared or {(fact.column, fact.unit) for fact in facts}
 
 
 def header_place(header: str, sources: Sources, span: Span) -> Place:
