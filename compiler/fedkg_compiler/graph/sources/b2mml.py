@@ -6,13 +6,16 @@ The mapping is stated in `docs/reference/ontology-sources.md`. XML schemas of B2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.diagnostic_spans import point, report
 from fedkg_compiler.graph.node_values import literal
@@ -99,6 +102,10 @@ class _Element:
         return next((part.text.strip() for part in self.named(name)), "")
 
 
+_Content = tuple[float | str, Unit | ox.NamedNode | ox.Literal]
+"""What a Value says, with its unit: one that is not known by its node."""
+
+
 class _Builder:
     """The callbacks of one pass: the elements of B2MML as a tree."""
 
@@ -130,7 +137,7 @@ class _Writer:
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
         self.wrong: list[tuple[_Element, str, str]] = []
-        self.stated: dict[tuple[str, str], tuple[str, int]] = {}
+        self.stated: dict[tuple[str, str], tuple[str, int, Sequence[_Content]]] = {}
         self.blanks = 0
 
     def say(
@@ -164,14 +171,22 @@ class _Writer:
         for part in element.parts:
             self.write(part, node)
 
-    def compare(self, element: _Element, node: ox.NamedNode, what: str, value: str) -> None:
+    def compare(
+        self,
+        element: _Element,
+        node: ox.NamedNode,
+        what: str,
+        value: str,
+        contents: Sequence[_Content] = (),
+    ) -> None:
         """Report an element that contradicts an earlier one with its ID.
 
         An ID is unique within a document (ISA-95, part 2), so that both are the same object, and an
         element with the ID alone refers to the other.
         """
-        first, line = self.stated.setdefault((node.value, what), (value, element.line))
-        if first != value:
+        stated = value, element.line, contents
+        first, line, others = self.stated.setdefault((node.value, what), stated)
+        if first != value and not (contents and _agree(contents, others)):
             sentence = (
                 f"the {what} of `{_name(node)}` is `{value}` here and `{first}` in line "
                 f"{line}: fedkg reads both elements as the same object"
@@ -229,22 +244,23 @@ class _Writer:
         if len(units) == 1:
             self.say(node, _HAS_UNIT, _unit(*units))
         values = [
-            value for part in element.named("Value") if (value := self.value(part)) is not None
+            (found, part.text_of("UnitOfMeasure"))
+            for part in element.named("Value")
+            if (found := self.read_literal(part)) is not None
         ]
         if values:
-            texts = (part.text_of("ValueString") for part in element.named("Value"))
-            self.compare(element, node, "value", ", ".join(texts))
-        for value in values:
+            shown = ", ".join(f"{found.value} {unit}".strip() for found, unit in values)
+            self.compare(element, node, "value", shown, [_content(*one) for one in values])
+        for value in itertools.starmap(self.quantity, values):
             self.say(node, ox.NamedNode(FKG_ISA95 + "value"), value)
             self.say(host, relation, value)
         self.say(node, _STORED if values else _OBSERVES, relation)
         for part in element.named(f"{kind}PropertyChild"):
             self.property(part, kind, host, path)
 
-    def value(self, element: _Element) -> ox.Literal | ox.BlankNode | None:
-        """The content of a Value: a literal, or a quantity if it is a number with a unit.
-
-        None if it is empty, or wrong, which is reported.
+    def read_literal(self, element: _Element) -> ox.Literal | None:
+        """The content of a Value without its unit; None if it is empty, or wrong, which is
+        reported.
         """
         text, datatype = element.text_of("ValueString"), element.text_of("DataType")
         if not text:
@@ -260,7 +276,10 @@ class _Writer:
                 advice = "correct the text in <ValueString> or <DataType>"
                 self.wrong.append((element, sentence, advice))
                 return None
-        unit = element.text_of("UnitOfMeasure")
+        return found
+
+    def quantity(self, found: ox.Literal, unit: str) -> ox.Literal | ox.BlankNode:
+        """A literal, or a quantity if it is a number with a unit."""
         if not unit or found.datatype.value not in NUMBERS:
             return found
         self.blanks += 1
@@ -285,8 +304,9 @@ class _Writer:
             self.described(measured, "PropertyMeasurement", part)
             self.say(node, ox.NamedNode(FKG_ISA95 + "hasMeasurement"), measured)
             self.date(measured, "measurementDate", part.text_of("MeasurementDate"))
-            for value in map(self.value, part.named("Value")):
-                if value is not None:
+            for one in part.named("Value"):
+                if (found := self.read_literal(one)) is not None:
+                    value = self.quantity(found, one.text_of("UnitOfMeasure"))
                     self.say(measured, ox.NamedNode(FKG_ISA95 + "value"), value)
                     if kind and (about := part.text_of("TestableObjectPropertyID")):
                         relation = ox.NamedNode(f"{BASE}has{_quoted(about)}")
@@ -317,6 +337,35 @@ def _unit(text: str) -> ox.NamedNode | ox.Literal:
     unit = parse_unit(text)
     is_code = text in UNIT_CODES and isinstance(unit, UnitProblem) and not unit.doubtful
     return ox.NamedNode(UNIT + UNIT_CODES[text]) if is_code else ox.Literal(text)
+
+
+def _content(found: ox.Literal, unit: str) -> _Content:
+    content = literal(found).value
+    if not unit or isinstance(content, str):
+        return content, Unit(text="")
+    parsed = parse_unit(unit)
+    return content, parsed if isinstance(parsed, Unit) else _unit(unit)
+
+
+def _agree(some: Sequence[_Content], others: Sequence[_Content]) -> bool:
+    """Whether two properties may have the same values, in whatever order."""
+    return all(
+        any(_is_same(one, other) for other in ones)
+        for these, ones in ((some, others), (others, some))
+        for one in these
+    )
+
+
+def _is_same(one: _Content, other: _Content) -> bool:
+    """Whether two contents may be equal: units without a known conversion do not tell."""
+    (a, unit), (b, second) = one, other
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    if not isinstance(unit, Unit) or not isinstance(second, Unit):
+        return unit != second or a == b
+    if not same_dimension(unit, second):
+        return False
+    return math.isclose(conversion(unit, second).one(a), b, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _quoted(text: str) -> str:

@@ -203,6 +203,32 @@ def test_mistakes_are_reported_and_the_rest_is_read(
     assert len(document.triples) > 30
 
 
+LIMIT = """<Equipment><ID>Oven1</ID><EquipmentProperty><ID>Limit</ID><Value>
+<ValueString>{}</ValueString><DataType>double</DataType><UnitOfMeasure>{}</UnitOfMeasure>
+</Value></EquipmentProperty></Equipment>
+</EquipmentInformation>"""
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "messages"),
+    [
+        ("473.150", "K", []),
+        ("200", "degC", []),
+        ("200", "CEL", []),  # a code, for which the reader has no conversion
+        ("473.15", "mK", ["`473.15 mK` here and `473.15 K` in line 18"]),
+        ("473.15", "bar", ["`473.15 bar` here and `473.15 K` in line 18"]),
+        ("hot", "K", ["`hot` is not a value of type double"]),
+    ],
+)
+def test_values_under_one_id_are_compared_as_quantities(
+    number: str, unit: str, messages: list[str]
+) -> None:
+    text = DOCUMENT.replace("</EquipmentInformation>", LIMIT.format(number, unit))
+    _, problems = read_rdf(text.encode(), file="line.xml")
+    assert len(problems) == len(messages)
+    assert all(words in one.message for words, one in zip(messages, problems, strict=True))
+
+
 def test_a_document_without_objects_is_a_warning() -> None:
     text = (
         '<OperationsSchedule xmlns="http://www.mesa.org/xml/B2MML"><ID>1</ID></OperationsSchedule>'
