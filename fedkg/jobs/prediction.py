@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -383,10 +382,8 @@ def _prepare(experiment: Experiment, job: Job, table: Table, site: str) -> Sampl
         return table_samples(job, pack, {site: part}, summary)
     output = find_output(pack, experiment.output)
     horizon = 0 if job.data.window is None else job.data.window.horizon
-    before: dict[str, float] | None = None
-    rows = table.rows
     if horizon:
-        table = _with_steps_to_come(table, pack, output.source, horizon)
+        _require_series(table, pack, output.source)
     else:
         fill: Sequence[str] | NDArray[np.float64] = np.zeros(table.rows)
         if output.type == "score":
@@ -402,64 +399,34 @@ def _prepare(experiment: Experiment, job: Job, table: Table, site: str) -> Sampl
             data, x=x, features=(*data.features, output.source), units=(*data.units, output.unit),
             task="forecast",
         )  # fmt: skip
-        assert data.time is not None, "windows have times"
-        before = {site: float(data.time[rows])}
     else:
         data = replace(data, task=summary.task)
-    cut = cut_windows(data, job, before) if job.data.window is not None else data
+    cut = cut_windows(data, job, to_predict=True) if job.data.window is not None else data
     use = np.full(cut.samples, TEST, dtype=np.int8)
     named = SamplePart(data=cut, use=use, uncut_rows=data)
     return join_samples(job, pack, {site: named}, summary)
 
 
-def _with_steps_to_come(table: Table, pack: Pack, output: str, horizon: int) -> Table:
-    """The table with a row for each step after its last one, so that the last rows are forecast
-    from too.
-
-    Raises:
-        TableError: the rules have no timeline with a step, no row has a time, or the table lacks
-            the output.
+def _require_series(table: Table, pack: Pack, output: str) -> None:
+    """Raise TableError if the rules have no timeline with a step, no row has a time, or the table
+    lacks the output.
     """
     contract = pack.manifest.contract
     if output not in table:
         raise table.missing(output, needed="the model reads to forecast it")
-    header, step = contract.time, contract.step
-    if header is None or step is None:
+    header = contract.time
+    if header is None or contract.step is None:
         raise TableError(
             f"{table.name}: forecasts need times, and the rules declare no timeline "
             "with a step and a time column",
             help="declare `timeline step 1 h time column NAME` in the rules",
         )
-    later = range(1, horizon + 1)
-    new: dict[str, list[str]] = {}
-    if table.is_numeric(header):
-        last = float(np.nanmax(table.numbers(header)))
-        new[header] = [repr(last + place * step) for place in later]
-    else:
-        moments = [one for one in table.times(header)[0] if one is not None]
-        if not moments:
-            raise TableError(
-                f"{table.name}: no row has a time in `{header}`",
-                help="write the times into this column of the table, or correct the `titles` of "
-                "the column in the sites file",
-            )
-        end = max(moments)
-        new[header] = [(end + timedelta(seconds=place * step)).isoformat() for place in later]
-    new[output] = ["0"] * horizon
-    cells = []
-    for name, one in zip(table.headers, table.cells, strict=True):
-        own = new.get(name)
-        if own is None and contract.trace == name:
-            own = [table.texts(name)[-1]] * horizon
-        own = own or [""] * horizon
-        values = None
-        if one.values is not None:
-            values = np.concatenate([one.values, [float(x) if x else np.nan for x in own]])
-        texts = None if one.texts is None else (*one.texts, *own)
-        cells.append(Cells(texts=texts, values=values))
-    return replace(
-        table, cells=tuple(cells), rows=table.rows + horizon, lines=np.empty(0, dtype=np.int64)
-    )
+    if not table.is_numeric(header) and not any(table.times(header)[0]):
+        raise TableError(
+            f"{table.name}: no row has a time in `{header}`",
+            help="write the times into this column of the table, or correct the `titles` of "
+            "the column in the sites file",
+        )
 
 
 def with_column(table: Table, header: str, column: Sequence[str] | NDArray[np.float64]) -> Table:
@@ -570,7 +537,7 @@ def _forecast_lines(
             moment = float(data.time[sample]) + place * data.step
             text: Any = moment
             if data.since_1970:
-                text = str(np.datetime64(round(moment), "s")).replace("T", " ")
+                text = str(np.datetime64(round(moment), "s")).replace("T", " ") + "Z" * data.utc
             lines.append(
                 {
                     "site": site,

@@ -127,6 +127,7 @@ def forecast_windows(
     gaps: Gaps = "unknown",
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
+    to_predict: bool = False,
 ) -> DataSet:
     """Windows of each client's series: x [W, T, F] and the following values, y [W, P * O], step by
     step.
@@ -146,6 +147,8 @@ def forecast_windows(
         longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
         before: with ``interpolate``, a time for each client: later values do not affect earlier
             cells across it.
+        to_predict: whether each series continues for P unknown steps, so that its last T steps are
+            a window too; then no window is skipped for its targets.
 
     Raises:
         JobError: no window is left, a target is not a feature, the rows have no time, or, with
@@ -167,6 +170,7 @@ def forecast_windows(
         series(data, gaps=gaps, longest=longest, before=before, by_trace=True),
         future,
         "forecast",
+        to_predict=to_predict,
     )
     return replace(cut, targets=named)
 
@@ -209,6 +213,8 @@ def _cut(
     every: Sequence[Series],
     target: Target,
     task: Task,
+    *,
+    to_predict: bool = False,
 ) -> DataSet:
     sizes = {"history": history, "stride": stride}
     if task == "forecast":
@@ -223,12 +229,16 @@ def _cut(
             + "}",
         )
     parts: list[tuple[F64, F64, list[Series], F64, NDArray[np.int64], NDArray[np.bool_]]] = []
+    if to_predict:
+        every = [_with_steps_to_come(one, horizon, data.step) for one in every]
     for one in every:
         first = np.arange(0, len(one.x) - history - horizon + 1, stride)
         if not len(first):
             continue
         x, y = one.x[first[:, None] + np.arange(history)], target(one, first)
-        kept = ~np.isnan(x).all(axis=(1, 2)) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
+        kept = ~np.isnan(x).all(axis=(1, 2))
+        if not to_predict:
+            kept &= ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
         ends = first + history + horizon - 1
         about = first + history if horizon else ends
         origin = [one] * int(kept.sum())
@@ -312,6 +322,18 @@ def _on_grid(data: DataSet, client: str, trace: str) -> Series:
     )
     time = data.time[0] + np.arange(steps) * data.step
     return Series(client=client, trace=trace, x=x, y=y, time=time, row=row, test=test)
+
+
+def _with_steps_to_come(one: Series, steps: int, step: float) -> Series:
+    """The series with further steps that the source has no rows for."""
+    return replace(
+        one,
+        x=np.pad(one.x, ((0, steps), (0, 0)), constant_values=np.nan),
+        y=np.pad(one.y, (0, steps), constant_values=np.nan),
+        time=one.time[0] + np.arange(len(one.time) + steps) * step,
+        row=np.pad(one.row, (0, steps), constant_values=-1),
+        test=np.pad(one.test, (0, steps), mode="edge"),
+    )
 
 
 def _describe_client(client: str) -> str:

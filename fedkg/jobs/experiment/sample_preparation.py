@@ -456,8 +456,12 @@ def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
     )
 
 
-def cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
-    """The windows of a data set, if the job asks for them; see `series` for `before`."""
+def cut_windows(
+    data: DataSet, job: Job, before: Mapping[str, float] | None = None, *, to_predict: bool = False
+) -> DataSet:
+    """The windows of a data set, if the job asks for them; see `forecast_windows` for `before` and
+    `to_predict`.
+    """
     window = job.data.window
     if window is None:
         if data.task == "forecast":
@@ -485,6 +489,7 @@ def cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = No
         gaps=window.gaps,
         longest=window.longest,
         before=before,
+        to_predict=to_predict,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +36,11 @@ NEW = """sites:
   short: {url: short.csv}
 """
 TEST, SERVER = 0.2, 0.1
+SERIES = """timeline step 1 h time column "time" trace column "line" ends clip
+signal load in kN span 0 .. 20
+output wear in mm span 0 .. 50
+rule cap hard require wear <= 40 mm
+"""
 
 
 def write(path: Path, rows: int, *, label: bool, fahrenheit: bool = False) -> list[list[float]]:
@@ -110,6 +117,86 @@ def by_hand(folder: Path, site: str) -> np.ndarray:
     order = [("temp", "load").index(name) for name in features["names"]]
     scaled = (x[:, order] - features["mean"]) / features["std"]
     return np.minimum(12.0, (scaled @ weight.reshape(2) + bias.item()) * wear.std() + wear.mean())
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run of forecasts over the end of summer time."""
+    from fedkg.jobs import run_job
+
+    place = tmp_path_factory.mktemp("series")
+    (place / "rules.fkg").write_text(SERIES)
+    (place / "sites.yaml").write_text("sites: {a: {url: a.csv}, b: {url: b.csv}}\n")
+    for name in "ab":
+        write_lines(place / f"{name}.csv", "+02:00")
+    window = {"history": 6, "horizon": 3, "stride": 2, "gaps": "interpolate"}
+    data = {"set": "table", "sites_file": "sites.yaml", "min_samples": 2, "window": window}
+    job = {
+        "name": "wear",
+        "rules": ["rules.fkg"],
+        "data": data,
+        "model": {"hidden": []},
+        "training": {"rounds": 1},
+        "algorithm": "fedavg",
+        "evaluation": {"local_baseline": False},
+    }
+    (place / "job.yaml").write_text(yaml.safe_dump(job))
+    run_job(place / "job.yaml", out=place / "run", report=False)
+    return place
+
+
+def write_lines(path: Path, zone: str) -> None:
+    """Hourly rows of two lines: P until 03:00 on 27 October, Q until 16:00 on the day before."""
+    start, rows = datetime(2024, 10, 25, 0), ["time,line,load,wear"]
+    for line, hours in (("P", 52), ("Q", 41)):
+        rows += [
+            f"{(start + timedelta(hours=hour)).isoformat()}{zone},{line},{hour % 7},{hour % 5}"
+            for hour in range(hours)
+        ]
+    path.write_text("\n".join(rows) + "\n")
+
+
+def forecasts(capsys: pytest.CaptureFixture[str], run: Path, *words: object) -> list[Any]:
+    done = call(capsys, "predict", run, "--json", "--site", "a", *words)
+    assert done.code == 0, done.err
+    found: list[Any] = done.json["predictions"]
+    return found
+
+
+@pytest.mark.parametrize("zone", ["+02:00", "Z", ""])
+def test_times_with_a_zone_are_forecast_in_utc(
+    series: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, zone: str
+) -> None:
+    write_lines(tmp_path / "a.csv", zone)
+    (tmp_path / "sites.yaml").write_text("sites: {a: {url: a.csv}}\n")
+    found = forecasts(capsys, series / "run", "--sites", tmp_path / "sites.yaml")
+    first = {"+02:00": "2024-10-25 04:00:00Z", "Z": "2024-10-25 06:00:00Z"}
+    assert found[0]["time"] == first.get(zone, "2024-10-25 06:00:00")
+
+
+def test_a_zone_of_the_sites_file_holds_for_the_steps_to_come(
+    series: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The last row is at 00:00 UTC, in the hour before the clocks go back."""
+    rows = "".join(f"2024-10-26T{hour:02}:00:00,P,1,2\n" for hour in range(19, 24))
+    rows += "".join(f"2024-10-27T{hour:02}:00:00,P,1,2\n" for hour in range(3))
+    (tmp_path / "a.csv").write_text(f"time,line,load,wear\n{rows}")
+    (tmp_path / "sites.yaml").write_text(
+        "sites: {a: {url: a.csv, timezone: Europe/Vienna, tableSchema: {columns: "
+        "[{name: time, datatype: datetime}]}}}\n"
+    )
+    found = forecasts(capsys, series / "run", "--sites", tmp_path / "sites.yaml")
+    expected = [f"2024-10-27 0{hour}:00:00Z" for hour in (1, 2, 3)]
+    assert [line["time"] for line in found[-3:]] == expected
+
+
+def test_the_last_rows_of_every_trace_are_forecast_from(
+    series: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = [line["time"] for line in forecasts(capsys, series / "run")]
+    starts = times[::3]
+    new = next(place for place, moment in enumerate(starts) if place and moment == starts[0])
+    assert starts[new - 1] == "2024-10-27 02:00:00Z"
 
 
 def predict(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Done:
