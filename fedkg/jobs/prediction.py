@@ -533,6 +533,7 @@ def _forecast_lines(
     assert data.time is not None, "windows have times"
     lines: list[dict[str, Any]] = []
     for sample in range(len(steps)):
+        trace = {} if data.traces is None else {contract.trace or "": data.traces[sample]}
         for place in range(steps.shape[1]):
             moment = float(data.time[sample]) + place * data.step
             text: Any = moment
@@ -544,6 +545,7 @@ def _forecast_lines(
                     "forecast": sample + 1,
                     "step": place + 1,
                     contract.time or "time": text,
+                    **trace,
                     **dict(zip(data.targets, steps[sample, place].tolist(), strict=True)),
                     "unit": find_output(trial.pack, trial.output).unit,
                     "corrected": int(corrected[sample]),
