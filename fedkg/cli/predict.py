@@ -109,7 +109,7 @@ def to_json(found: Predictions) -> dict[str, Any]:
                 "model": one.model,
                 "rows": one.rows,
                 "predictions": len(one.lines),
-                "corrected": sum(line["corrected"] for line in one.lines),
+                "corrected": one.corrected,
                 "rules": {
                     name: dict(counts) for name, counts in one.counts.items()
                 },
@@ -127,10 +127,9 @@ def summary_lines(found: Predictions) -> list[str]:
     lines = [f"{found.output}{unit}, by trial {found.trial}, in {found.seconds:.1f} s"]
     for one in found.sites:
         owner = f"the model of {one.model}" if one.model else "the model of all sites"
-        corrected = sum(line["corrected"] for line in one.lines)
         lines.append(
             f"site {one.site}: {count(len(one.lines), 'prediction')} by {owner}, "
-            f"{corrected:,} corrected by rules"
+            f"{one.corrected:,} corrected by rules"
         )
         lines += [
             f"  {name}: {rule['violated']:,} violated, {rule['satisfied']:,} satisfied, "

@@ -66,7 +66,9 @@ class SitePredictions:
         model: the site of the run that uses this model; "" for the model of all sites.
         rows: number of rows in the site's table.
         lines: the predictions by column: the place of each row, the output, and whether rules
-            corrected it.
+            corrected it. If a column of the table is called like one of fedkg's, fedkg's is called
+            `NAME (2)`.
+        corrected: number of lines that rules corrected.
         counts: evaluations of each rule, with the predictions as the output's column.
         notes: remarks.
     """
@@ -75,6 +77,7 @@ class SitePredictions:
     model: str
     rows: int
     lines: tuple[dict[str, Any], ...]
+    corrected: int
     counts: Mapping[str, Counts]
     notes: tuple[str, ...] = ()
 
@@ -327,7 +330,13 @@ def _predict_site(
         lines = _forecast_lines(samples, answers, corrected, table, name, trial)
         counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
         return SitePredictions(
-            site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
+            site=name,
+            model=owner,
+            rows=table.rows,
+            lines=lines,
+            corrected=window.horizon * int(corrected.sum()),
+            counts=counts,
+            notes=notes,
         )
     if samples.source.task == "classes":
         corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
@@ -346,7 +355,13 @@ def _predict_site(
             f"{left:,} of {table.rows:,} rows have no prediction: their window is not complete",
         )
     return SitePredictions(
-        site=name, model=owner, rows=table.rows, lines=lines, counts=counts, notes=notes
+        site=name,
+        model=owner,
+        rows=table.rows,
+        lines=lines,
+        corrected=int(corrected.sum()),
+        counts=counts,
+        notes=notes,
     )
 
 
@@ -491,22 +506,21 @@ def _row_lines(
     column = find_output(trial.pack, trial.output)
     source = column.source
     rows = samples.source.rows
-    kept = [
-        header
-        for header in dict.fromkeys((contract.time, contract.trace, trial.config.job.data.machine))
-        if header is not None and header in table
-    ]
-    places = {header: table.texts(header) for header in kept}
+    keys = dict.fromkeys((contract.time, contract.trace, trial.config.job.data.machine))
+    places = {
+        header: table.texts(header) for header in keys if header is not None and header in table
+    }
+    own = _own_headers(("site", "row", "unit", "alarm", "corrected"), (*keys, source))
     threshold = trial.threshold(params) if samples.source.task == "detection" else None
     lines: list[dict[str, Any]] = []
     listed: list[Any] = values if isinstance(values, list) else values.tolist()
     for sample, row in enumerate(rows.tolist()):
-        line: dict[str, Any] = {"site": site, "row": _row_number(table, row)}
+        line: dict[str, Any] = {own["site"]: site, own["row"]: _row_number(table, row)}
         line |= {header: texts[row] for header, texts in places.items()}
-        line |= {source: listed[sample], "unit": column.unit}
+        line |= {source: listed[sample], own["unit"]: column.unit}
         if threshold is not None:
-            line["alarm"] = int(listed[sample] >= threshold)
-        lines.append(line | {"corrected": int(corrected[sample])})
+            line[own["alarm"]] = int(listed[sample] >= threshold)
+        lines.append(line | {own["corrected"]: int(corrected[sample])})
     if isinstance(values, list):
         texts = [""] * table.rows
         for sample, row in enumerate(rows.tolist()):
@@ -531,6 +545,10 @@ def _forecast_lines(
     steps = values.reshape(len(values), -1, len(data.targets))
     contract = trial.pack.manifest.contract
     assert data.time is not None, "windows have times"
+    own = _own_headers(
+        ("site", "forecast", "step", "unit", "corrected"),
+        (contract.time, contract.trace, *data.targets),
+    )
     lines: list[dict[str, Any]] = []
     for sample in range(len(steps)):
         trace = {} if data.traces is None else {contract.trace or "": data.traces[sample]}
@@ -541,17 +559,24 @@ def _forecast_lines(
                 text = str(np.datetime64(round(moment), "s")).replace("T", " ") + "Z" * data.utc
             lines.append(
                 {
-                    "site": site,
-                    "forecast": sample + 1,
-                    "step": place + 1,
+                    own["site"]: site,
+                    own["forecast"]: sample + 1,
+                    own["step"]: place + 1,
                     contract.time or "time": text,
                     **trace,
                     **dict(zip(data.targets, steps[sample, place].tolist(), strict=True)),
-                    "unit": find_output(trial.pack, trial.output).unit,
-                    "corrected": int(corrected[sample]),
+                    own["unit"]: find_output(trial.pack, trial.output).unit,
+                    own["corrected"]: int(corrected[sample]),
                 }
             )
     return tuple(lines)
+
+
+def _own_headers(names: Sequence[str], others: Sequence[str | None]) -> dict[str, str]:
+    """The header of each of fedkg's columns: its name, or `NAME (2)` beside a column of the table
+    with that name.
+    """
+    return {name: f"{name} (2)" if name in others else name for name in names}
 
 
 def _row_number(table: Table, row: int) -> int:

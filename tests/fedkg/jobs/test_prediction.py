@@ -39,6 +39,7 @@ TEST, SERVER = 0.2, 0.1
 SERIES = """timeline step 1 h time column "time" trace column "line" ends clip
 signal load in kN span 0 .. 20
 output wear in mm span 0 .. 50
+rule light require load <= 20 kN
 rule cap hard require wear <= 40 mm
 """
 
@@ -200,6 +201,40 @@ def test_the_last_rows_of_every_trace_are_forecast_from(
 def predict(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Done:
     sites = str(folder / "new.yaml")
     return call(capsys, "predict", folder / "run", "--sites", sites, *words)
+
+
+@pytest.mark.parametrize(
+    ("window", "names"),
+    [
+        ({"history": 6, "horizon": 3}, ("site", "forecast", "step", "unit", "corrected")),
+        ({"history": 6}, ("site", "row", "unit", "corrected")),
+    ],
+)
+def test_a_column_called_like_one_of_fedkg_keeps_its_name(
+    series: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    window: dict[str, int],
+    names: tuple[str, ...],
+) -> None:
+    job = yaml.safe_load((series / "job.yaml").read_text())
+    job["data"]["window"] = window
+    for name in "ab":
+        table = (series / f"{name}.csv").read_text()
+        (tmp_path / f"{name}.csv").write_text(
+            table.replace("line", "unit").replace("wear", "corrected")
+        )
+    (tmp_path / "sites.yaml").write_text((series / "sites.yaml").read_text())
+    rules = SERIES.replace('"line"', '"unit"').replace(
+        "span 0 .. 50", 'column "corrected" span 0 .. 50'
+    )
+    (tmp_path / "rules.fkg").write_text(rules)
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    assert call(capsys, "run", tmp_path / "job.yaml", "--out", tmp_path / "run").code == 0
+    line = forecasts(capsys, tmp_path / "run")[0]
+    own = [f"{name} (2)" if name in ("unit", "corrected") else name for name in names]
+    assert set(line) == {"time", "unit", "corrected", *own}
+    assert (line["unit"], line["unit (2)"], line["corrected (2)"]) == ("P", "mm", 0)
 
 
 @pytest.mark.parametrize("site", ["a", "n"])
