@@ -148,7 +148,7 @@ def forecast_windows(
         before: with ``interpolate``, a time for each client: later values do not affect earlier
             cells across it.
         to_predict: whether each series continues for P unknown steps, so that its last T steps are
-            a window too; then no window is skipped for its targets.
+            a window too, whatever the stride; then no window is skipped for its targets.
 
     Raises:
         JobError: no window is left, a target is not a feature, the rows have no time, or, with
@@ -183,6 +183,7 @@ def labelled_windows(
     gaps: Gaps = "unknown",
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
+    to_predict: bool = False,
 ) -> DataSet:
     """Windows of each client's series: x [W, T, F], and the target of the window's last row, y [W].
 
@@ -202,6 +203,7 @@ def labelled_windows(
         every,
         last,
         "regression" if data.task == "forecast" else data.task,
+        to_predict=to_predict,
     )
 
 
@@ -232,12 +234,15 @@ def _cut(
     if to_predict:
         every = [_with_steps_to_come(one, horizon, data.step) for one in every]
     for one in every:
-        first = np.arange(0, len(one.x) - history - horizon + 1, stride)
+        last = len(one.x) - history - horizon
+        first = np.arange(0, last + 1, stride)
         if not len(first):
             continue
+        if to_predict:
+            first = np.union1d(first, last)
         x, y = one.x[first[:, None] + np.arange(history)], target(one, first)
         kept = ~np.isnan(x).all(axis=(1, 2))
-        if not to_predict:
+        if not (to_predict and horizon):  # without a horizon, an unknown target is a missing row
             kept &= ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
         ends = first + history + horizon - 1
         about = first + history if horizon else ends

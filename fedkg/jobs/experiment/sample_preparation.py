@@ -478,6 +478,7 @@ def cut_windows(
             gaps=window.gaps,
             longest=window.longest,
             before=before,
+            to_predict=to_predict,
         )
     targets = window.targets or ((data.features[-1],) if job.data.set == TABLE_SET else ())
     return forecast_windows(

@@ -143,6 +143,17 @@ def test_labelled_windows_take_the_target_of_their_last_row() -> None:
     assert found.test.tolist() == [False, False, False, True]
 
 
+def test_windows_for_predictions_include_the_last_one_but_none_that_ends_in_a_gap() -> None:
+    data = rows({"p": [0, 1, 2, 4, 5, 6, 7]}, times={"p": [0, 1, 2, 4, 5, 6, 7]})
+    found = labelled_windows(data, history=2, stride=2, to_predict=True)
+    assert found.rows.tolist() == [1, 4, 6]
+    gap = labelled_windows(data, history=2, to_predict=True)
+    assert gap.rows.tolist() == [1, 2, 3, 4, 5, 6]
+    ahead = forecast_windows(data, history=2, horizon=3, stride=5, to_predict=True)
+    assert ahead.time is not None
+    assert ahead.time.tolist() == [2, 7, 8]
+
+
 def test_windows_that_cannot_be_are_rejected() -> None:
     data = rows({"p": [1, 2, 3]})
     with pytest.raises(

@@ -203,6 +203,14 @@ def predict(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Do
     return call(capsys, "predict", folder / "run", "--sites", sites, *words)
 
 
+def test_the_newest_rows_are_forecast_from_whatever_the_stride(
+    series: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The 41 rows of Q have windows of six at rows 0, 2, ..., 34; the last one begins at 35."""
+    times = [line["time"] for line in forecasts(capsys, series / "run")[::3] if line["line"] == "Q"]
+    assert times[-2:] == ["2024-10-26 14:00:00Z", "2024-10-26 15:00:00Z"]
+
+
 @pytest.mark.parametrize(
     ("window", "names"),
     [
