@@ -137,6 +137,27 @@ def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
     assert "did you mean `T1`?" in fedkg("explain", "limit", "sheet.fkg", "--entity", "T11").err
 
 
+def test_entities_with_one_label_have_prefixed_names(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "kilns.ttl").write_text(
+        "@prefix : <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':t1 a :T ; rdfs:label "Temperature" ; fkg:column "a" .\n'
+        ':t2 a :T ; rdfs:label "Temperature" ; fkg:column "b" .\n'
+        ':t3 a :T ; rdfs:label "Outside" ; fkg:column "c" .\n'
+    )
+    (tmp_path / "kilns.fkg").write_text(
+        "prefix plant: <https://example.org/plant#>\n"
+        "rule hot for ?t in class plant:T require value(?t) <= 9\n"
+    )
+    for asked, name in {"t2": "plant:t2", "plant:t1": "plant:t1", "outside": "Outside"}.items():
+        found = fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--entity", asked, "--json").json
+        assert found["entity"] == name
+        assert found["entities"] == ["plant:t1", "plant:t2", "Outside"]
+    done = fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--entity", "Temperature")
+    assert (done.code, "plant:t1, plant:t2, Outside" in done.err) == (2, True)
+    assert fedkg("check", "kilns.fkg", "kilns.ttl").out.startswith("kilns.fkg, kilns.ttl: clean")
+
+
 def test_each_variable_of_a_sheet_has_its_own_range(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("low,high\n1,10\n5,30\n2,20\n")
     source = "?low, ?high: from the sheet limits.csv, for each of its entities"
