@@ -107,6 +107,29 @@ def test_where_numbers_of_expressions_come_from(fedkg: Command, tmp_path: Path) 
         assert fedkg("explain", rule, "pumps.fkg", "pumps.ttl", "--json").json["numbers"] == numbers
 
 
+def test_numbers_of_columns_in_different_units_are_told_by_unit(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "kilns.ttl").write_text(
+        "@prefix : <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix qudt: <http://qudt.org/schema/qudt/> .\n"
+        "@prefix unit: <http://qudt.org/vocab/unit/> .\n"
+        + "".join(
+            f":t{i} fkg:column 't{i}' ; qudt:hasUnit unit:{unit} ; :max"
+            f" [ qudt:numericValue {most} ; qudt:unit unit:{unit} ] .\n"
+            for i, (unit, most) in enumerate([("DEG_F", 392), ("DEG_C", 200), ("DEG_C", 250)])
+        )
+    )
+    (tmp_path / "kilns.fkg").write_text(
+        "prefix plant: <https://example.org/plant#>\n"
+        "rule hot for ?t, ?m where { ?t plant:max ?m } require value(?t) <= ?m\n"
+    )
+    assert fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--json").json["numbers"][1:] == [
+        "in degF: ?m is 392",
+        "in degC: they range over 200 .. 250",
+    ]
+
+
 def test_what_a_condition_requires(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "old.fkg").write_text(OLD)
     found = fedkg("explain", "w", "old.fkg", "--json").json
