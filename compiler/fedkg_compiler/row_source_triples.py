@@ -59,13 +59,14 @@ class Origin:
     Attributes:
         rule: the name of the rule.
         entity: the IRI of the entity.
-        label: the name of the entity in the pack.
+        names: the names that the pack may give the entity, first the one that it uses where labels
+            repeat; only the label if this is what the entity was asked for by.
         facts: the triples that explain the rows.
     """
 
     rule: str
     entity: str
-    label: str
+    names: tuple[str, ...]
     facts: tuple[Fact, ...]
 
 
@@ -94,9 +95,12 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
         return []
     wanted = entity.strip().strip("<>")
 
+    def is_labelled(iri: str) -> bool:
+        return wanted.casefold() == graph.label_of(iri).casefold()
+
     def is_meant(iri: str) -> bool:
         named = wanted in (iri, graph.vocabulary.shorten(iri), local_name(iri))
-        return bool(iri) and (named or wanted.casefold() == graph.label_of(iri).casefold())
+        return bool(iri) and (named or is_labelled(iri))
 
     found = [*_of_rules(sources, rules, is_meant)]
     if len(found) < len(rules):
@@ -106,7 +110,10 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
         Origin(
             rule=one.rule,
             entity=one.entity,
-            label=graph.label_of(one.entity),
+            names=(
+                *(() if is_labelled(one.entity) else (graph.vocabulary.shorten(one.entity),)),
+                graph.label_of(one.entity),
+            ),
             facts=_explained(graph, one),
         )
         for one in sorted(found, key=lambda one: rules.index(one.rule))

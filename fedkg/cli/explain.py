@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,7 +136,7 @@ def explain(
         else {}
     )
     described = _describe_rules(
-        pack, rules[:MAX_RULES], next((one.label for one in behind.values()), entity)
+        pack, rules[:MAX_RULES], next((one.names for one in behind.values()), (entity,))
     )
     read = _find_site_columns(pack, rules[:MAX_RULES], sites, site) if sites is not None else {}
     if as_json:
@@ -211,19 +212,21 @@ def _sites_json(found: Mapping[str, Sequence[ColumnReading]] | None) -> dict[str
     return {"sites": {site: [asdict(one) for one in columns] for site, columns in found.items()}}
 
 
-def _describe_rules(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
-    """Descriptions of the rules; with an entity, of those about it.
+def _describe_rules(pack: Pack, rules: Sequence[str], names: Sequence[str]) -> list[Description]:
+    """Descriptions of the rules; with an entity, by the names that it may have, of those about it.
 
     Raises UsageError if there are none.
     """
     from fedkg import authoring
 
     found: list[Description] = []
-    for rule in rules:
+    for rule, name in product(rules, names):
+        if found and found[-1].rule == rule:
+            continue
         try:
-            found.append(authoring.explain_in(pack, rule, entity))
+            found.append(authoring.explain_in(pack, rule, name))
         except UsageError:
-            if rule == rules[-1] and not found:
+            if (rule, name) == (rules[-1], names[-1]) and not found:
                 raise
     return found
 

@@ -33,6 +33,7 @@ from fedkg.evaluation.result import (
     Tally,
     Worst,
     is_telling,
+    margin_scales,
 )
 from fedkg.evaluation.row_explanation import readings_text
 from fedkg.evaluation.table_readings import (
@@ -128,6 +129,7 @@ def _evaluate(
     knowledge = table_agreement(pack, readings, table, timing) if pack.manifest.knowledge else ()
     ends, gaps, twice = Ends(), Gaps(steps), dict[tuple[int, ...], tuple[int, int, int] | None]()
     tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
+    scales = margin_scales(pack)
     cases = Cases(pack, readings, from_graph=bool(table.subject))
     bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
     modelled, answered = np.zeros_like(bound), np.zeros_like(bound)
@@ -145,7 +147,7 @@ def _evaluate(
         for rows, at in split_bank(bank.take(evaluable), readings, timing):
             read, when = readings.part(at), timing.take(at)
             values = evaluate_bank(rows, read, when)
-            tally = tally.with_bank(rows, values, at)
+            tally = tally.with_bank(rows, values, at, scales)
             entities.add(rows, values)
             cases.add(rows, values, at)
             if broken_rows is not None:

@@ -27,7 +27,7 @@ from fedkg.evaluation.evaluate import (
     find_raised_outputs,
     split_bank,
 )
-from fedkg.evaluation.result import Evaluation, RuleResult, is_telling, rate
+from fedkg.evaluation.result import Evaluation, RuleResult, is_telling, margin_scales, rate
 from fedkg.evaluation.row_explanation import (
     BoundConstraint,
     number,
@@ -103,6 +103,8 @@ class _BoundRow:
     robustness: Floats
     violated: Bools
     fired: Bools
+    scale: float = 1.0
+    """Brings the margin to the common unit of the rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +131,8 @@ class _Event:
         the longer event.
         """
         finite = math.isfinite(self.margin)
-        return not finite, self.margin if finite else 0.0, -self.rows, self.table
+        compared = self.margin * self.bound.scale if finite else 0.0
+        return not finite, compared, -self.rows, self.table
 
 
 @dataclass(slots=True)
@@ -209,6 +212,7 @@ class _TableRows:
 
     def bound_rows(self, rules: NDArray[np.bool_]) -> Iterator[tuple[int, _BoundRow]]:
         """The bound rows of these rules that the table violates, with their rule."""
+        scales = margin_scales(self.pack)
         for place, bank in enumerate(self.pack.banks):
             wanted = self.evaluable(bank)
             wanted = wanted[rules[bank.rule[wanted]]]
@@ -242,6 +246,7 @@ class _TableRows:
                             robustness[order],
                             violated[order],
                             fired[order],
+                            float(scales[bank.rule[row], bank.unit[row]]),
                         ),
                     )
 

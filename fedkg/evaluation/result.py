@@ -42,6 +42,7 @@ from fedkg.pack import (
     used_slots,
 )
 from fedkg.pack.formulas import BEYOND, subformulas
+from fedkg.units import Unit, conversion, parse_unit, same_dimension
 
 if TYPE_CHECKING:
     import pandas
@@ -134,11 +135,12 @@ def _pairs(bank: Bank, entities: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from
-    0), the bank and its row.
+    """Where a rule is worst: its robustness there, the same in the common unit of the rule, whether
+    that is a violation, the table row (from 0), the bank and its row.
     """
 
     robustness: float
+    compared: float
     violated: bool
     row: int
     bank: Bank
@@ -148,7 +150,7 @@ class Place:
         """Smaller is worse: a violation is worse than none, then a margin than none, then the
         smaller margin, then the earlier row.
         """
-        return (not self.violated, math.isinf(self.robustness), self.robustness, self.row)
+        return (not self.violated, math.isinf(self.compared), self.compared, self.row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,13 +188,16 @@ class Tally:
         """How often a rule was evaluated."""
         return int(self.satisfied[rule] + self.violated[rule] + self.unknown[rule])
 
-    def with_bank(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> Tally:
+    def with_bank(
+        self, bank: Bank, values: BankValues, at: NDArray[np.int64], scales: NDArray[np.float64]
+    ) -> Tally:
         """This tally with the verdicts of a bank added.
 
-        `at` int64 [B] says which table rows they are about.
+        `at` int64 [B] says which table rows they are about; `scales` are the pack's
+        `margin_scales`.
         """
         worst = list(self.worst)
-        for rule, place in _worst_places(bank, values, at):
+        for rule, place in _worst_places(bank, values, at, scales[bank.rule, bank.unit]):
             known = worst[rule]
             if known is None or place.rank() < known.rank():
                 worst[rule] = place
@@ -203,6 +208,24 @@ class Tally:
             fired=self.fired + _by_rule(bank, values.fired, len(worst)),
             worst=tuple(worst),
         )
+
+
+def margin_scales(pack: Pack) -> NDArray[np.float64]:
+    """Factors, float64 [N, U], that bring the margins of a rule in each unit to one unit.
+
+    1 for a rule whose units measure different things.
+    """
+    texts = pack.manifest.units
+    scales = np.ones((len(pack.manifest.rules), len(texts)))
+    used = np.zeros(scales.shape, dtype=np.bool_)
+    for bank in pack.banks:
+        used[bank.rule, bank.unit] = True
+    for rule in np.flatnonzero(used.sum(axis=1) > 1).tolist():
+        own = np.flatnonzero(used[rule])
+        units = [unit for i in own.tolist() if isinstance(unit := parse_unit(texts[i]), Unit)]
+        if len(units) == len(own) and all(same_dimension(unit, units[0]) for unit in units):
+            scales[rule, own] = [conversion(unit, units[0]).scale for unit in units]
+    return scales
 
 
 def without_constants(robustness: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,8 +253,12 @@ def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.
     return counts
 
 
-def _worst_places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
-    """For each rule with a known verdict, where it is worst in this bank."""
+def _worst_places(
+    bank: Bank, values: BankValues, at: NDArray[np.int64], scale: NDArray[np.float64]
+) -> list[tuple[int, Place]]:
+    """For each rule with a known verdict, where it is worst in this bank, whose margins have a
+    scale each, [R].
+    """
     broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
     fired = values.satisfied & values.fired
     held = np.where(
@@ -245,13 +272,19 @@ def _worst_places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list
         return []
     lowest = least_margin(values.robustness[:, known], looked[:, known])
     least = without_constants(values.robustness[lowest, known])
-    order = np.lexsort((at[lowest], least, np.isinf(least), ~broken[known], bank.rule[known]))
+    compared = least * scale[known]
+    order = np.lexsort((at[lowest], compared, np.isinf(least), ~broken[known], bank.rule[known]))
     rules, first = np.unique(bank.rule[known][order], return_index=True)
     found = []
     for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):
         row = int(known[position])
         place = Place(
-            float(least[position]), bool(broken[row]), int(at[lowest[position]]), bank, row
+            float(least[position]),
+            float(compared[position]),
+            bool(broken[row]),
+            int(at[lowest[position]]),
+            bank,
+            row,
         )
         found.append((int(rule), place))
     return found

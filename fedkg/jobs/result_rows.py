@@ -39,7 +39,8 @@ class RuleTally(RuleCounts):
 
     Attributes:
         met: bool [bound rows], whether a bound row has a verdict and its condition is met.
-        least: whether the worst violation has no margin, and its margin.
+        least: whether the worst violation has no margin, and its margin in the common unit of
+            the rule.
         example: the worst violation in words; "" for none.
     """
 

@@ -21,6 +21,7 @@ from fedkg.data import Frame, concatenate
 from fedkg.data.sets import DataSet
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.incidents import find_incidents
+from fedkg.evaluation.result import margin_scales
 from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.experiment.knowledge_feature_columns import category_codes
 from fedkg.jobs.folder import Row
@@ -174,7 +175,9 @@ def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
 
 @dataclass(slots=True, kw_only=True)
 class TableCounts(RuleCounts):
-    """Counts of one rule on tables, and the worst violation."""
+    """Counts of one rule on tables, and the worst violation: whether it has no margin, its margin
+    in the common unit of the rule, and in words.
+    """
 
     worst: tuple[bool, float, str] = (True, np.inf, "")
 
@@ -204,8 +207,9 @@ def count_on_tables(
         rules: names of the rules to count.
     """
     found = {name: TableCounts() for name in rules}
+    scales, units = margin_scales(pack), pack.manifest.units
     for table, name in tables:
-        for result in evaluate(pack, table, missing="skip").rules:
+        for rule, result in enumerate(evaluate(pack, table, missing="skip").rules):
             if result.rule not in found:
                 continue
             counts = found[result.rule]
@@ -219,7 +223,8 @@ def count_on_tables(
                 by = worst.read or f"violation {abs(worst.robustness):.4g} {worst.unit}".strip()
                 entity = f"{worst.entity}, " if worst.entity else ""
                 text = f"{entity}{name(worst.row - 1)}: {by}"
-                counts.worst = min(counts.worst, (not measured, worst.robustness, text))
+                compared = worst.robustness * scales[rule, units.index(worst.unit)]
+                counts.worst = min(counts.worst, (not measured, float(compared), text))
     for counts in found.values():
         counts.not_evaluated = 0 if counts.evaluations else counts.bound
     return found

@@ -170,7 +170,29 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     ]
     if not used:
         return []
-    lines = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
+    source = f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"
+    groups: dict[str, list[int]] = {}
+    for row in rows:
+        groups.setdefault(_units(table, row), []).append(row)
+    return [
+        source,
+        *(
+            f"in {units}: {line}" if len(groups) > 1 and units else line
+            for units, mine in groups.items()
+            if (line := _ranges(table, mine, body, used))
+        ),
+    ]
+
+
+def _units(table: RowTable, row: int) -> str:
+    """The units of the columns that a row reads, in which its numbers are."""
+    ref, columns = table.ref(row), table.pack.manifest.contract.columns
+    slots = table.banks[ref.bank].slots[ref.row].tolist()
+    return ", ".join(dict.fromkeys(unit for slot in slots if (unit := columns[slot].unit)))
+
+
+def _ranges(table: RowTable, rows: Sequence[int], body: str, used: Sequence[str]) -> str:
+    """What numbers rows in the same units have for the used variables; "" where it is not told."""
     found = _values(table, rows)
     moving = [values for values in found if len(values) > 1]
     alone = all(
@@ -183,16 +205,16 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
             f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}"
             for name, values in own.items()
         ]
-        lines.append("; ".join(ranges))
-    elif moving:
+        return "; ".join(ranges)
+    if moving:
         ranges = [_range(values) for values in moving[:4]]
-        lines.append(
+        return (
             f"{'they range' if alone else 'the numbers made from them range'} over "
             f"{'; '.join(ranges)}"
         )
-    elif alone and len(used) == len(found) == 1:
-        lines.append(f"{used[0]} is {plain_number(found[0][0])}")
-    return lines
+    if alone and len(used) == len(found) == 1:
+        return f"{used[0]} is {plain_number(found[0][0])}"
+    return ""
 
 
 def _range(values: Sequence[float]) -> str:

@@ -595,8 +595,9 @@ class _Reached:
 
     def by_rule(self, iri: str) -> bool:
         """Whether a rule selects the entity's table rows, or names it."""
-        return (bool(self._keys) and self._graph.key_of(iri) in self._keys) or (
-            self._graph.label_of(iri) in self._entities
+        names = {self._graph.label_of(iri), self._graph.vocabulary.shorten(iri)}
+        return (bool(self._keys) and self._graph.key_of(iri) in self._keys) or bool(
+            names & self._entities
         )
 
     @cached_property

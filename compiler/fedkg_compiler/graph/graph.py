@@ -5,7 +5,7 @@ derived from what plant graphs state, and looked up.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -1087,6 +1087,21 @@ class Graph:
         if iri not in labels:
             labels[iri] = self._label(iri)
         return labels[iri]
+
+    def names_of(self, iris: Iterable[str]) -> dict[str, str]:
+        """Return the names of entities for people, which tell them apart: labels, and prefixed
+        names where a label repeats.
+
+        Identifiers of blank nodes differ between runs, so that these keep their labels.
+        """
+        labels = {iri: self.label_of(iri) for iri in iris}
+        times = Counter(label.casefold() for label in labels.values())
+        return {
+            iri: label
+            if times[label.casefold()] == 1 or iri.startswith("_:")
+            else self.vocabulary.shorten(iri)
+            for iri, label in labels.items()
+        }
 
     def _label(self, iri: str) -> str:
         if len(self._answers.labels) < _FEW_LABELS:

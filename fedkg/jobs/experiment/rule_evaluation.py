@@ -8,6 +8,7 @@ Letters: V views of the rows, N rows, C columns of the contract, H outputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from fedkg.constraints import Timing, evaluate_bank
 from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import table_values
-from fedkg.evaluation.result import least_margin, without_constants
+from fedkg.evaluation.result import least_margin, margin_scales, without_constants
 from fedkg.evaluation.row_explanation import example
 from fedkg.jobs.chronological_holdout import SITE_COLUMN, row_timing
 from fedkg.jobs.experiment.model_inputs import ModelInputs
@@ -57,7 +58,7 @@ class _Counts(RuleCounts):
     """Counts of one rule, and its worst violation.
 
     Attributes:
-        least: whether it has no margin, and the margin.
+        least: whether it has no margin, and the margin in the common unit of the rule.
         worst: bank, row of the bank, values of the test row [V, C], and the test row's name.
     """
 
@@ -122,6 +123,7 @@ def evaluate_rows(
     counted_rules: dict[int, _Counts] = {}
     banks = [bank for bank in pack.banks if reads_output(bank.skeleton)]
     met = [np.zeros(len(bank.rule), dtype=np.bool_) for bank in banks]
+    scales = margin_scales(pack)
     across = frozenset[int]() if samples.ordered else rules.rows.plan.across_rows
     for one in deployed:
         if not len(one.index):  # a site without test samples
@@ -138,7 +140,7 @@ def evaluate_rows(
         fired: set[int] = set()
         for bank, applied in zip(banks, met, strict=True):
             broken, evaluated, fires = _count_bank(
-                bank, values, timing, counted, across, part, counted_rules
+                bank, values, timing, counted, across, part, counted_rules, scales
             )
             violated += broken.sum(1)
             for rule in np.unique(bank.rule).tolist():
@@ -329,6 +331,7 @@ def _count_bank(
     across: frozenset[int],
     frame: Frame,
     rules: dict[int, _Counts],
+    scales: NDArray[np.float64],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Add the verdicts of a bank on one model; the violated and the evaluated cases, and which rows
     of the bank apply somewhere.
@@ -352,7 +355,8 @@ def _count_bank(
         counts.applied += int(applied[:, row].sum())
         if violated[:, row].any():
             at = int(least_margin(margin[:, [row]], violated[:, [row]])[0])
-            least = bool(np.isinf(margin[at, row])), float(margin[at, row])
+            scaled = float(margin[at, row] * scales[rule, bank.unit[row]])
+            least = math.isinf(scaled), scaled
             if counts.worst is None or least < counts.least:
                 counts.least = least
                 counts.worst = bank, row, values[:, at].copy(), row_name(frame, at)

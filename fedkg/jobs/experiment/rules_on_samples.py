@@ -26,6 +26,7 @@ from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Frame, Scaling
 from fedkg.data.sets import DataSet, StandardisedDataSet
 from fedkg.errors import JobError, LayoutError
+from fedkg.evaluation.result import margin_scales
 from fedkg.federated import Scorer
 from fedkg.federated.client.constraint_penalty import ConstraintPenalty
 from fedkg.federated.round_steps import Term
@@ -331,6 +332,10 @@ def tally_forecasts(
     assert rules.module is not None, "rules about forecasts"
     rows = scored_rows(rules.module)
     owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
+    scales = margin_scales(rules.module.pack)
+    scale = np.concatenate(
+        [scales[bank.rule, bank.unit] for bank in rules.module.pack.banks if bank.rows]
+    )
     found: dict[int, RuleTally] = {}
     for number, record in enumerate(rules.pack.manifest.rules):
         columns_of = torch.nonzero(owner == number).flatten()
@@ -338,7 +343,9 @@ def tally_forecasts(
             continue
         applied = verdicts.applied[:, columns_of]
         met = applied.any(0).numpy()
-        least, text = _worst_example(verdicts, index, columns_of, rows, source)
+        least, text = _worst_example(
+            verdicts, index, columns_of, rows, source, torch.from_numpy(scale)
+        )
         found[number] = RuleTally(
             bound=len(columns_of),
             violated=int(verdicts.violated[:, columns_of].sum()),
@@ -353,17 +360,25 @@ def tally_forecasts(
 
 
 def _worst_example(
-    verdicts: Verdicts, index: Tensor, chosen: Tensor, rows: ScoredRows, source: DataSet
+    verdicts: Verdicts,
+    index: Tensor,
+    chosen: Tensor,
+    rows: ScoredRows,
+    source: DataSet,
+    scale: Tensor,
 ) -> tuple[float, str]:
-    """Margin and sample of the largest violation of a rule; infinity and "" without violation."""
+    """Margin, in the common unit of the rule, and sample of the largest violation; infinity and ""
+    without violation. `scale` brings the margin of each bound row to that unit.
+    """
     margin = torch.where(verdicts.violated[:, chosen], verdicts.margin[:, chosen], torch.inf)
-    if not margin.numel() or not float(margin.min()) < torch.inf:
+    compared = margin.double() * scale[chosen]
+    if not margin.numel() or not float(compared.min()) < torch.inf:
         return torch.inf, ""
-    least = float(margin.min())
-    sample, column = divmod(int(margin.argmin()), len(chosen))
+    sample, column = divmod(int(compared.argmin()), len(chosen))
+    by = f"violation {abs(float(margin[sample, column])):.4g}"
     name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
     place = _sample_name(source, int(index[sample]))
-    return least, f"{f'{name}, ' if name else ''}{place}: violation {abs(least):.4g}"
+    return float(compared.min()), f"{f'{name}, ' if name else ''}{place}: {by}"
 
 
 def _sample_name(source: DataSet, sample: int) -> str:

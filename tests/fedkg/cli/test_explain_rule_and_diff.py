@@ -107,6 +107,29 @@ def test_where_numbers_of_expressions_come_from(fedkg: Command, tmp_path: Path) 
         assert fedkg("explain", rule, "pumps.fkg", "pumps.ttl", "--json").json["numbers"] == numbers
 
 
+def test_numbers_of_columns_in_different_units_are_told_by_unit(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "kilns.ttl").write_text(
+        "@prefix : <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix qudt: <http://qudt.org/schema/qudt/> .\n"
+        "@prefix unit: <http://qudt.org/vocab/unit/> .\n"
+        + "".join(
+            f":t{i} fkg:column 't{i}' ; qudt:hasUnit unit:{unit} ; :max"
+            f" [ qudt:numericValue {most} ; qudt:unit unit:{unit} ] .\n"
+            for i, (unit, most) in enumerate([("DEG_F", 392), ("DEG_C", 200), ("DEG_C", 250)])
+        )
+    )
+    (tmp_path / "kilns.fkg").write_text(
+        "prefix plant: <https://example.org/plant#>\n"
+        "rule hot for ?t, ?m where { ?t plant:max ?m } require value(?t) <= ?m\n"
+    )
+    assert fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--json").json["numbers"][1:] == [
+        "in degF: ?m is 392",
+        "in degC: they range over 200 .. 250",
+    ]
+
+
 def test_what_a_condition_requires(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "old.fkg").write_text(OLD)
     found = fedkg("explain", "w", "old.fkg", "--json").json
@@ -135,6 +158,27 @@ def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
         "they range over 60 .. 80",
     ]
     assert "did you mean `T1`?" in fedkg("explain", "limit", "sheet.fkg", "--entity", "T11").err
+
+
+def test_entities_with_one_label_have_prefixed_names(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "kilns.ttl").write_text(
+        "@prefix : <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':t1 a :T ; rdfs:label "Temperature" ; fkg:column "a" .\n'
+        ':t2 a :T ; rdfs:label "Temperature" ; fkg:column "b" .\n'
+        ':t3 a :T ; rdfs:label "Outside" ; fkg:column "c" .\n'
+    )
+    (tmp_path / "kilns.fkg").write_text(
+        "prefix plant: <https://example.org/plant#>\n"
+        "rule hot for ?t in class plant:T require value(?t) <= 9\n"
+    )
+    for asked, name in {"t2": "plant:t2", "plant:t1": "plant:t1", "outside": "Outside"}.items():
+        found = fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--entity", asked, "--json").json
+        assert found["entity"] == name
+        assert found["entities"] == ["plant:t1", "plant:t2", "Outside"]
+    done = fedkg("explain", "hot", "kilns.fkg", "kilns.ttl", "--entity", "Temperature")
+    assert (done.code, "plant:t1, plant:t2, Outside" in done.err) == (2, True)
+    assert fedkg("check", "kilns.fkg", "kilns.ttl").out.startswith("kilns.fkg, kilns.ttl: clean")
 
 
 def test_each_variable_of_a_sheet_has_its_own_range(fedkg: Command, tmp_path: Path) -> None:

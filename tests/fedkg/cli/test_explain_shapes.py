@@ -100,3 +100,17 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(fedkg: Command) -> None:
     )
     only = fedkg("explain", "ex:PumpShape", "s.fkg", "--entity", "M02").out
     assert only.count("(here M02)") == 3
+
+
+@pytest.mark.usefixtures("pumps")
+def test_entities_with_one_label_have_prefixed_names(fedkg: Command, tmp_path: Path) -> None:
+    labels = (
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        'ex:M01 rdfs:label "Pump" . ex:M02 rdfs:label "Pump" .\n'
+        "ex:Slow a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:select "
+        '"SELECT $this WHERE { $this <https://example.org/plant#speed> ?n . FILTER(?n > 9) }" ] .\n'
+    )
+    (tmp_path / "pump.ttl").write_text(SHAPES + labels, encoding="utf-8")
+    for rule in ("too_hot", SPEED, "Slow"):
+        found = fedkg("explain", rule, "s.fkg", "pump.ttl", "--json").json
+        assert found["entities"] == ["ex:M01", "ex:M02"], rule

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from evaluation_packs import BELOW, WEAR, bank, limits, pack
+
 from fedkg.evaluation import RuleResult, evaluate
+from fedkg.evaluation.incidents import find_incidents
 from fedkg.evaluation.result import worst_text
+from fedkg.jobs.source_data_checks import count_on_tables
 from fedkg.tables import read_bytes
 from fedkg_compiler.pipeline import compile_rules
 
@@ -88,3 +92,22 @@ def test_a_worst_case_without_a_number_is_reported() -> None:
 def test_a_worst_case_with_a_number_has_no_such_field() -> None:
     worst = result(SIGNALS + "rule r require x <= 3 bar\n", "0,1,", "0,9,").to_json()["worst"]
     assert (worst["robustness"], "infinite" in worst) == (-6.0, False)
+
+
+def test_margins_in_different_units_are_compared_in_one() -> None:
+    wear = bank(BELOW, [[WEAR]], [[500_000, 1]], rule=0, entity=[2], unit=2)
+    table = read_bytes(b"Torque [Nm],Tool wear [min]\n8,500000\n4,500010\n", "t.csv")
+
+    def worst(*units: str) -> list[str]:
+        built = pack(["r"], [limits(5, unit=1), wear], entities=("", "a", "b"), units=("", *units))
+        found = evaluate(built, table)
+        (rule,) = find_incidents(built, [("", table)], [found])["details"]
+        counts = count_on_tables(built, [(table, table.where)], ["r"])
+        return [worst_text(found.rules[0].worst), rule["events"][0]["margin"], counts["r"].example]
+
+    assert worst("bar", "Pa") == [
+        "-3 bar: a, row 1",
+        "-3 bar",
+        "a, row 1 (line 2): violation 3 bar",
+    ]
+    assert worst("bar", "K") == ["-10 K: b, row 2", "-10 K", "b, row 2 (line 3): violation 10 K"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.experiment.experiment import create_experiment
+from fedkg.jobs.experiment.rules_on_samples import Verdicts, _worst_example
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.schema.job import Job
@@ -223,6 +225,17 @@ def test_the_penalty_teaches_a_rule_over_time(rules, tmp_path):
             assert "forecast from 2024-01-" in example
     assert rates[0.0] == 1.0
     assert rates[200.0] < 1.0
+
+
+def test_the_worst_forecast_is_that_in_one_unit():
+    broken = torch.ones(1, 2, dtype=torch.bool)
+    margin = torch.tensor([[-3.0, -10.0]], dtype=torch.float64)
+    verdicts = Verdicts(violated=broken, evaluated=broken, applied=broken, margin=margin)
+    rows = SimpleNamespace(names=("r[bar]", "r[Pa]"))
+    source = SimpleNamespace(clients=None, time=None)
+    chosen, scale = torch.arange(2), torch.tensor([1.0, 1e-5], dtype=torch.float64)
+    found = _worst_example(verdicts, torch.tensor([0]), chosen, rows, source, scale)
+    assert found == (-3.0, "bar, sample 1: violation 3")
 
 
 def test_windows_are_held_out_at_the_end_of_each_station(rules):

@@ -97,15 +97,22 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     )
 
 
+class Denying:
+    """A model that never predicts a failure."""
+
+    def apply(self, params, x):
+        return x.new_full((1, x.shape[0], 1), -9.0)
+
+
+def test_the_worst_violation_is_that_in_one_unit(job_fields, pack):
+    strain = replace(pack.banks[0], unit=np.array([2, 1, 1, 1], dtype=np.int32))
+    manifest = pack.manifest.model_copy(update={"units": ("", "1", "%")})
+    trial = built(job_fields, replace(pack, manifest=manifest, banks=(strain, *pack.banks[1:])))
+    assert not rules_on(trial, Denying())[0]["example"].startswith("M1,")
+
+
 def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fields, pack):
     """Two tables each have a row 7."""
-
-    class Denying:
-        """A model that never predicts a failure."""
-
-        def apply(self, params, x):
-            return x.new_full((1, x.shape[0], 1), -9.0)
-
     trial = built(job_fields, pack)
     one = held_out_rows(trial).take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
     [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])

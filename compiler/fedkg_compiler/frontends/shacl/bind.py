@@ -515,6 +515,18 @@ def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
     ]
 
 
+def _iri_of(focus: Focus) -> str:
+    """The IRI of the entity that a focus node is; "" for a table row or a text."""
+    if isinstance(focus.root, Row | Literal):
+        return ""
+    return f"_:{focus.root}" if isinstance(focus.root, BNode) else str(focus.root)
+
+
+def _name_of(focus: Focus, names: Mapping[str, str]) -> str:
+    iri = _iri_of(focus)
+    return names[iri] if iri else str(focus.root) if isinstance(focus.root, Literal) else ""
+
+
 def focus_term(focus: Focus) -> Node:
     """A focus node as a term; a text for the table row."""
     return Literal("every table row") if isinstance(focus.root, Row) else focus.root
@@ -737,17 +749,18 @@ class ShapesBinder:
             self._no_focus(part)
             return
         record, span = self._record(part), self._component_span(part)
+        names = self._focus_names(part)
         rows: list[BoundRows] = []
         terms: dict[Answer, None] = {}
         try:
             for foci in self._query_groups(part.foci):
                 found = self.partial.queries.bind(
-                    part.shape, part.constraint, (focus.node for focus in foci), record, span
+                    part.shape, part.constraint, (focus.node for focus in foci), record, span, names
                 )
                 for given in foci[0].given:
                     rows += [conditional(row, given) for row in found.rows]
                     missing = (
-                        [self.writer.piece(negate(Has(given)), self._focus_name(foci[0]))]
+                        [self.writer.piece(negate(Has(given)), _name_of(foci[0], names))]
                         if found.violations
                         else []
                     )
@@ -815,6 +828,7 @@ class ShapesBinder:
         always: list[Focus] = []
         never: list[Focus] = []
         trivial = bool(part.foci)
+        names = self._focus_names(part)
         self.writer.bare.clear()
         try:
             for focus in part.foci:
@@ -824,7 +838,7 @@ class ShapesBinder:
                         (never if focus.unless else always).append(focus)
                     elif expr is not True:
                         pieces.setdefault(focus.unless, []).append(
-                            self.writer.piece(expr, self._focus_name(focus))
+                            self.writer.piece(expr, _name_of(focus, names))
                         )
             record = self._record(part) if pieces or never else None
             rows = (
@@ -918,12 +932,12 @@ class ShapesBinder:
         )
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
-    def _focus_name(self, focus: Focus) -> str:
-        if isinstance(focus.root, Row | Literal):
-            return "" if isinstance(focus.root, Row) else str(focus.root)
-        iri = f"_:{focus.root}" if isinstance(focus.root, BNode) else str(focus.root)
+    def _focus_names(self, part: Part) -> dict[str, str]:
+        """The names of the entities among a part's focus nodes."""
         assert self.sources.graph is not None
-        return self.sources.graph.label_of(iri)
+        return self.sources.graph.names_of(
+            dict.fromkeys(iri for focus in part.foci if (iri := _iri_of(focus)))
+        )
 
     def _record(self, part: Part) -> RuleRecord:
         base, number = part.name, 2
@@ -1075,8 +1089,9 @@ class ShapesBinder:
 
     def _source(self, part: Part) -> Component:
         """The component of a part, for validation results."""
+        names = self._focus_names(part)
         nodes = {
-            self._focus_name(focus): focus.root
+            _name_of(focus, names): focus.root
             for focus in part.foci
             if not isinstance(focus.root, Row)
         }
@@ -1084,7 +1099,7 @@ class ShapesBinder:
         if part.constraint.is_query:
             return component
         for focus in part.foci:
-            name = self._focus_name(focus)
+            name = _name_of(focus, names)
             component.values[name] = (
                 *component.values.get(name, ()),
                 *self._reported(part.shape.path, focus),

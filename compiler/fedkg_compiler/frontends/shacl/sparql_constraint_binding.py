@@ -168,8 +168,10 @@ class Queries:
         focus: Iterable[Value],
         record: RuleRecord,
         where: Span,
+        names: Mapping[str, str] | None = None,
     ) -> BoundQuery:
-        """The violations of some focus nodes: rows, and what the graph alone tells.
+        """The violations of some focus nodes, by their `names`: rows, and what the graph alone
+        tells.
 
         Raises:
             Refused: SHACL does not allow the query, or it contains something that is not an RDF
@@ -177,7 +179,9 @@ class Queries:
         """
         focus = list(dict.fromkeys(focus))
         text, bound, prefixes = self._bound(shape, constraint, focus)
-        return bind_query(text, where, self.sources, bound=bound, record=record, prefixes=prefixes)
+        return bind_query(
+            text, where, self.sources, bound=bound, record=record, prefixes=prefixes, names=names
+        )
 
     def facts(
         self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span

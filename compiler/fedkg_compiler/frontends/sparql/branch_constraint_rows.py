@@ -5,7 +5,7 @@ Letters: N rows of a frame, P rows of a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -71,16 +71,25 @@ class Found:
 
 
 class RowMaker:
-    """Makes rows of branches; `record` tells what the pack says of a query's rule."""
+    """Makes rows of branches.
+
+    `record` tells what the pack says of a query's rule; `names` gives entities other names than
+    their labels.
+    """
 
     def __init__(
-        self, graph: Graph, observations: Observations, record: Callable[[QueryText], RuleRecord]
+        self,
+        graph: Graph,
+        observations: Observations,
+        record: Callable[[QueryText], RuleRecord],
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self.graph = graph
         self.observations = observations
         self.problems = observations.sources.problems
         self.record = record
-        self.labels: dict[str, str] = {}
+        self.given = names or {}
+        self.labels = dict(self.given)
         self.names: dict[About, str] = {}
 
     def make(self, branch: Branch, batch: Batch, shown: frozenset[str]) -> list[Found]:
@@ -110,18 +119,50 @@ class RowMaker:
         self, frame: Frame, kept: NDArray[np.bool_], wanted: list[str], found: list[Found]
     ) -> None:
         """Add the bound rows of some of a frame's rows: [N]."""
-        parts = [at[kept[at]] for at in partition(frame)]
-        parts = [at for at in parts if at.size]
+        parts = [
+            Part(frame=frame, at=own, rows=RowBuilder(own.shape[0]))
+            for at in partition(frame)
+            if (own := at[kept[at]]).size
+        ]
         results = [found if len(parts) == 1 else [Found() for _ in found] for _ in parts]
-        for at, result in zip(parts, results, strict=True):
-            self._part(Part(frame=frame, at=at, rows=RowBuilder(at.shape[0])), wanted, result)
+        abouts = [self._subjects(part, wanted) for part in parts]
+        apart = self._told_apart(parts, abouts)
+        for part, about, result in zip(parts, abouts, results, strict=True):
+            self._part(part, about, apart, result)
         if len(parts) > 1:
             # the parts of a query are in the order in which queries of its group meet them
-            for q, order in enumerate(_orders(frame, parts)):
+            for q, order in enumerate(_orders(frame, [part.at for part in parts])):
                 for i in order:
                     found[q].add(results[i][q])
 
-    def _part(self, part: Part, wanted: list[str], found: list[Found]) -> None:
+    def _told_apart(
+        self, parts: Sequence[Part], abouts: Sequence[Sequence[About]]
+    ) -> dict[int, dict[str, str]]:
+        """For each query the names of entities whose label another one of its entities has too."""
+        entities: dict[int, set[str]] = {}
+        for part, about in zip(parts, abouts, strict=True):
+            for q, terms in zip(part.frame.query[part.at].tolist(), about, strict=True):
+                entities.setdefault(q, set()).update(
+                    term.value
+                    for term in terms
+                    if isinstance(term, Iri) and not term.value.startswith("_:")
+                )
+        return {
+            q: {
+                iri: name
+                for iri, name in self.graph.names_of(iris - self.given.keys()).items()
+                if name != self.graph.label_of(iri)
+            }
+            for q, iris in entities.items()
+        }
+
+    def _part(
+        self,
+        part: Part,
+        about: Sequence[About],
+        apart: Mapping[int, Mapping[str, str]],
+        found: list[Found],
+    ) -> None:
         state = start_lowering()
         batch = part.frame.batch
         truth = conditions(part, part.frame.branch, state)
@@ -132,7 +173,6 @@ class RowMaker:
             for q in set(part.frame.query[part.at].tolist()):
                 found[q].never += state.never
             return
-        about = self._subjects(part, wanted)
         query = part.frame.query[part.at]
         if truth is True:
             for q, terms in zip(query.tolist(), about, strict=True):
@@ -150,7 +190,10 @@ class RowMaker:
                 "predictions are known for one row at a time: give each entity a separate column",
             )
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
-        names = [self.label(terms) for terms in about]
+        names = [
+            self._joined(terms, apart[q]) if apart[q] else self.label(terms)
+            for q, terms in zip(query.tolist(), about, strict=True)
+        ]
         unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
         order = np.argsort(query, kind="stable")
         rows = take_rows(rows, order)
@@ -205,8 +248,17 @@ class RowMaker:
     def label(self, terms: About) -> str:
         """The names of entities, and texts, for people."""
         if terms not in self.names:
-            self.names[terms] = ", ".join(text for term in terms if (text := self._label(term)))
+            self.names[terms] = self._joined(terms, {})
         return self.names[terms]
+
+    def _joined(self, terms: About, apart: Mapping[str, str]) -> str:
+        names = (
+            apart[term.value]
+            if isinstance(term, Iri) and term.value in apart
+            else self._label(term)
+            for term in terms
+        )
+        return ", ".join(filter(None, names))
 
     def _label(self, term: Answer) -> str:
         match term:

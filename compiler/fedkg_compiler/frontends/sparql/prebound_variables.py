@@ -68,6 +68,7 @@ def bind_query(
     bound: Mapping[str, Sequence[str]],
     record: RuleRecord,
     prefixes: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> BoundQuery:
     """Bind the text of one SELECT or ASK query with pre-bound variables, as in ``sh:sparql``.
 
@@ -85,6 +86,7 @@ def bind_query(
             has several values takes each of them in turn. Blank nodes have no name in a query, and
             cannot be given.
         record: of the rule that the rows belong to.
+        names: of entities, where rows do not have their labels as names.
 
     Raises:
         SparqlProblem: it is not SPARQL, or cannot be split: with code, message and help.
@@ -97,7 +99,7 @@ def bind_query(
     graph = observations.sources.graph
     assert graph is not None, "queries ask a graph"
     about, *others = bound
-    maker = RowMaker(graph, observations, lambda _: record)
+    maker = RowMaker(graph, observations, lambda _: record, names)
     batch = Batch(queries=[query], open={}, graph=graph, observations=observations)
     rows: list[BoundRows] = []
     violations: dict[Answer, None] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -70,7 +71,25 @@ def quantify(
             advice,
         )
         return unknown(variables, quantifier.span)
-    return environment.distinct()
+    return _told_apart(environment, sources).distinct()
+
+
+def _told_apart(environment: Environment, sources: Sources) -> Environment:
+    """The environment with names that tell the entities of each variable apart."""
+    graph = sources.graph
+    if graph is None:
+        return environment
+    cells = dict(environment.cells)
+    for name, column in cells.items():
+        # the text of `?unit` is a unit
+        iris = {cell.iri for cell in column if cell is not None and cell.iri}
+        if len(iris) > 1 and name.casefold() != "unit":
+            names = graph.names_of(iris)
+            cells[name] = tuple(
+                cell if cell is None or not cell.iri else cell._replace(text=names[cell.iri])
+                for cell in column
+            )
+    return replace(environment, cells=cells)
 
 
 def _pattern(source: Pattern, variables: list[str], sources: Sources) -> Environment | None:
