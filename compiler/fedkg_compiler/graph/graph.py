@@ -373,13 +373,16 @@ def _shared(named: dict[Subject, dict[str, ox.Quad]]) -> Iterator[tuple[str, ox.
                 yield text, other, origin
 
 
-def shared_columns(derived: DerivedColumns, documents: Sequence[Document]) -> list[Diagnostic]:
+def shared_columns(
+    store: ox.Store, derived: DerivedColumns, documents: Sequence[Document]
+) -> list[Diagnostic]:
     """Return a warning for each column that explicit names give to several nodes, with the places
     of the first two.
     """
     shown = derived.shared[:_MOST_REPORTED]
     triples = [(quad.subject, quad.predicate, quad.object) for _, *pair in shown for quad in pair]
     places = locate_triples(documents, triples) if triples else {}
+    values = Values(store)
     found = []
     for i, (text, first, second) in enumerate(shown):
         names = [local_name(str(quad.subject).strip("<>")) for quad in (first, second)]
@@ -387,17 +390,49 @@ def shared_columns(derived: DerivedColumns, documents: Sequence[Document]) -> li
             places.get((quad.subject, quad.predicate, quad.object), point(""))
             for quad in (second, first)
         )
+        units = [
+            values.unit_of(quad.subject)
+            for quad in (first, second)
+            if isinstance(quad.subject, ox.NamedNode | ox.BlankNode)
+        ]
+        in_units = (
+            f", in `{units[0]}` and in `{units[1]}`" if all(units) and units[0] != units[-1] else ""
+        )
         more = len(derived.shared) - _MOST_REPORTED if i == _MOST_REPORTED - 1 else 0
         problem = report(
             "FKG129",
             here,
-            f"`{names[0]}` and `{names[1]}` name the same column, `{text}`"
+            f"`{names[0]}` and `{names[1]}` name the same column, `{text}`{in_units}"
             + (f", and {more} more columns have several nodes" if more > 0 else ""),
             help="correct the identifier of one of them, or remove the node that has no data",
             severity="warning",
         )
         related = Related(span=other, message=f"`{names[0]}` names it here")
         found.append(replace(problem, related=(related,)))
+    return found
+
+
+def several_units(
+    store: ox.Store, derived: DerivedColumns, documents: Sequence[Document]
+) -> list[Diagnostic]:
+    """Return an error for each node with a number or a column that has different units, with the
+    places of two.
+    """
+    found = []
+    for node, units in [*Values(store).several_units().items()][:_MOST_REPORTED]:
+        stated = [derived.origins.get(quad, quad) for quad in units.values()]
+        triples = [(quad.subject, quad.predicate, quad.object) for quad in stated]
+        places = locate_triples(documents, triples)
+        first, second = sorted(places.get(triple, point("")) for triple in triples)[:2]
+        name = f"`{local_name(node.value)}`" if isinstance(node, ox.NamedNode) else "this quantity"
+        problem = report(
+            "FKG216",
+            second,
+            f"{name} has several units: {', '.join(f'`{text}`' for text in units)}",
+            help="keep the one in which the values are",
+        )
+        related = Related(span=first, message="another unit")
+        found.append(replace(problem, related=(related,) if first != second else ()))
     return found
 
 

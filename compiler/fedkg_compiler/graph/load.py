@@ -27,7 +27,13 @@ from fedkg_compiler.graph.alignment.mappings import (
 )
 from fedkg_compiler.graph.client_subgraph import Ownership, cut
 from fedkg_compiler.graph.diagnostic_spans import report
-from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
+from fedkg_compiler.graph.graph import (
+    DerivedColumns,
+    Graph,
+    derive_columns,
+    several_units,
+    shared_columns,
+)
 from fedkg_compiler.graph.ontologies import (
     Catalog,
     Definition,
@@ -465,7 +471,8 @@ def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: boo
     loading.columns = derive_columns(store)
     store.extend(loading.columns.origins)
     if tell:
-        loading.problems += shared_columns(loading.columns, loading.graphs)
+        loading.problems += shared_columns(store, loading.columns, loading.graphs)
+        loading.problems += several_units(store, loading.columns, loading.graphs)
     data = [*_stated(loading), *loading.columns.origins]
     _close(loading, store, _base(loading), data, equal, tell=tell)
     return store
