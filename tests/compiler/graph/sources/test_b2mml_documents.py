@@ -184,6 +184,8 @@ rule tested for ?oven, ?value where {
             "FKG103",
             "`2024-02-30` is not a value of type date",
         ),
+        ("<ID>Limit</ID>", "", "FKG103", "<EquipmentProperty> has no <ID>"),
+        ("<ID>Oven</ID>", "<ID/>", "FKG103", "<EquipmentClass> has no <ID>"),
         ("</EquipmentInformation>", "", "FKG103", "the XML is not well-formed here"),
         (
             "<EquipmentClass><ID>Oven</ID></EquipmentClass>",
