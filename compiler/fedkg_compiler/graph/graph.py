@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 from urllib.parse import unquote
@@ -192,9 +193,10 @@ class DerivedColumns:
 def derive_columns(store: ox.Store) -> DerivedColumns:
     """Return the triples about columns that follow from a graph by `COLUMN_NAMES`.
 
-    A sensor with an explicit name gets it as its `fkg:column`. A sensor of SOSA, a variable of OPC
-    UA or a property of B2MML without any column gets its first unique name as its column and its
-    other unique names as alternatives, unless the graph tells rows apart by `fkg:keyColumn`.
+    A sensor with explicit names gets the first as its `fkg:column` and the others as alternatives.
+    A sensor of SOSA, a variable of OPC UA or a property of B2MML without any column gets its first
+    unique name as its column and its other unique names as alternatives, unless the graph tells
+    rows apart by `fkg:keyColumn`.
 
     Args:
         store: the asserted triples, the user's data in the default graph.
@@ -202,8 +204,9 @@ def derive_columns(store: ox.Store) -> DerivedColumns:
     origins: Origins = {}
     named = _explicit_names(store)
     for node, found in named.items():
-        for text, origin in found.items():
-            origins[ox.Quad(node, _COLUMN, ox.Literal(text))] = origin
+        for i, (text, origin) in enumerate(found.items()):
+            predicate = _ALTERNATIVE if i else _COLUMN
+            origins[ox.Quad(node, predicate, ox.Literal(text))] = origin
             origins |= _link_point(store, node, origin)
     _link_observations(store, origins)
     observing = _observing(store, origins)
@@ -236,16 +239,20 @@ def _explicit_names(store: ox.Store) -> dict[Subject, dict[str, ox.Quad]]:
         if not name.explicit:
             continue
         first, last = map(ox.NamedNode, name.path)
+        texts: list[tuple[str, ox.Quad]] = []
         for link in _quads(store, None, first):
             if isinstance(link.object, ox.NamedNode | ox.BlankNode):
                 for quad in _quads(store, link.object, last):
                     if isinstance(quad.object, ox.Literal):
                         # A bare blank node says nothing to a reader: the link shows both nodes.
-                        found[link.subject].setdefault(quad.object.value, link)
+                        texts.append((quad.object.value, link))
         for quad in _quads(store, None, last):
             is_reference = bool(_quads(store, None, first, quad.subject))
             if not is_reference and isinstance(quad.object, ox.Literal):
-                found[quad.subject].setdefault(quad.object.value, quad)
+                texts.append((quad.object.value, quad))
+        # In the order of the texts, because that of blank nodes differs from run to run.
+        for text, origin in sorted(texts, key=itemgetter(0)):
+            found[origin.subject].setdefault(text, origin)
     stated = {node for node in found if _quads(store, node, _COLUMN)}
     return {node: names for node, names in found.items() if node not in stated}
 

@@ -157,6 +157,12 @@ def test_two_points_with_one_identifier_are_reported_with_both_places(fedkg: Com
     assert all(f"plant.ttl:{place}" in done.err for place in places)
 
 
+def test_of_several_identifiers_the_one_that_the_table_has_is_the_column(fedkg: Command) -> None:
+    other = BRICK.replace("SAT 2", "SAT 3").replace('"SAT"', '"BMS-7", "SAT"')
+    write(rules_fkg=RULES, plant_ttl=other, t_csv=TABLE.replace("SAT 2", "SAT 3"))
+    assert counts(fedkg, "rules.fkg", "plant.ttl", "t.csv")["by_point"] == (3, 3, 0)
+
+
 def test_a_sensor_and_a_quantity_with_two_units_are_errors_at_their_places(fedkg: Command) -> None:
     limit = ":ahu1 :max [ qudt:value 9 ; qudt:unit unit:DEG_C,\n    unit:K ] .\n"
     graph = BRICK.replace("qudt:hasUnit unit", "qudt:hasUnit unit:DEG_F,\n    unit") + limit
