@@ -23,6 +23,7 @@ from fedkg_compiler.graph.alignment.mappings import (
     accepted,
     equivalences,
     exact_matches,
+    exact_origins,
     one_of_two_names,
 )
 from fedkg_compiler.graph.client_subgraph import Ownership, cut
@@ -230,7 +231,7 @@ def load_graph(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
         graphs=lambda: [*_data(loading), *_vocabularies(loading)],
-        origins=lambda: _columns(loading).origins,
+        origins=lambda: {**_columns(loading).origins, **exact_origins(equal)},
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
