@@ -242,10 +242,12 @@ def _explicit_names(store: ox.Store) -> dict[Subject, dict[str, ox.Quad]]:
         texts: list[tuple[str, ox.Quad]] = []
         for link in _quads(store, None, first):
             if isinstance(link.object, ox.NamedNode | ox.BlankNode):
-                for quad in _quads(store, link.object, last):
-                    if isinstance(quad.object, ox.Literal):
-                        # A bare blank node says nothing to a reader: the link shows both nodes.
-                        texts.append((quad.object.value, link))
+                # A bare blank node says nothing to a reader: the link shows both nodes.
+                texts += [
+                    (quad.object.value, link)
+                    for quad in _quads(store, link.object, last)
+                    if isinstance(quad.object, ox.Literal)
+                ]
         for quad in _quads(store, None, last):
             is_reference = bool(_quads(store, None, first, quad.subject))
             if not is_reference and isinstance(quad.object, ox.Literal):
