@@ -28,7 +28,8 @@ _INTEGERS = frozenset(XSD + name for name in _INTEGER_NAMES.split())
 _REALS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _BOOLEAN = XSD + "boolean"
 
-Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+Subject = ox.NamedNode | ox.BlankNode | ox.Triple
+Node = Subject | ox.Literal
 
 
 def node_of(iri: str) -> ox.NamedNode | ox.BlankNode:
@@ -47,7 +48,7 @@ class Values:
         self._store = store
         self._units: dict[str, str] = {}
         self._numbers: dict[Node, list[Literal]] | None = None
-        self._unit_quads: dict[Node, list[ox.Quad]] | None = None
+        self._unit_quads: dict[Subject, list[ox.Quad]] | None = None
 
     def term(self, node: Node | None) -> RdfTerm | None:
         """Return a node as a plain value; None stays None."""
@@ -105,7 +106,7 @@ class Values:
         units = {self._unit_name(one.object) for one in self._units_by_node().get(node, ())}
         return " or ".join(sorted(units)) or None
 
-    def several_units(self) -> dict[Node, dict[str, ox.Quad]]:
+    def several_units(self) -> dict[Subject, dict[str, ox.Quad]]:
         """Return the nodes that have a number or a column and different units: the triple of each
         unit, by its text.
         """
@@ -121,7 +122,7 @@ class Values:
                 found[node] = dict(sorted(units.items()))
         return found
 
-    def _units_by_node(self) -> dict[Node, list[ox.Quad]]:
+    def _units_by_node(self) -> dict[Subject, list[ox.Quad]]:
         if self._unit_quads is None:
             self._unit_quads = {}
             for predicate in UNIT:
