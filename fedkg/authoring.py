@@ -389,13 +389,22 @@ def list_codes() -> dict[str, str]:
         return {key: CODES[key].title for key in sorted(CODES)}
 
 
-def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
+def draft_rules(
+    limits: Table | None,
+    table: Table,
+    *,
+    limits_name: str,
+    table_name: str,
+    units: Mapping[str, str],
+) -> str:
     """Draft a rule file from a sheet of limits, or from the table's own ranges. Raises
     TableError."""
     with needs_compiler("writing rules"):
         from fedkg_compiler.authoring.first_rule_file import draft_rules
 
-        return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
+        return draft_rules(
+            limits, table, limits_name=limits_name, table_name=table_name, units=units
+        )
 
 
 def translate_fret(path: str | Path, component: str = "") -> FretDraft:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -114,6 +114,7 @@ def new(
         drafted.table,
         limits_name=_relative_path(drafted.sheet, output) if drafted.sheet else "",
         table_name=drafted.name,
+        units=drafted.units,
     )
     if drafted.sites_text and sites is not None:
         write_atomically(sites, drafted.sites_text)
@@ -241,6 +242,7 @@ class _Drafted:
         data: the file of `table`; None if there is a sites file.
         sites_text: text of the sites file to write; "" to write none.
         sites: number of sites in the sites file; 0 without one.
+        units: the units of columns that the sites file or its headers state.
     """
 
     sheet: Path | None
@@ -250,6 +252,7 @@ class _Drafted:
     data: Path | None = None
     sites_text: str = ""
     sites: int = 0
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 def _draft_for_table(files: Sequence[Path], output: Path) -> _Drafted:
@@ -283,6 +286,7 @@ def _draft_with_sites(
     from fedkg.sites.reader import read_together
     from fedkg.sites.sites_file import find_site
     from fedkg.tables import read_table
+    from fedkg.units.header import header_unit
 
     if sites.resolve() == output.resolve():
         raise UsageError(
@@ -315,15 +319,20 @@ def _draft_with_sites(
             help=f"fedkg new table.csv -o {output} --sites {sites}",
         )
     found = load_sites(sites, text=text or None)
-    if site:
-        find_site(found, site)
+    names = [site] if site else list(found.sites)
+    units: dict[str, str] = {}
+    for column in (one for name in names for one in find_site(found, name).table_schema.columns):
+        titled = (unit.text for title in column.titles if (unit := header_unit(title)))
+        if stated := column.unit or next(titled, ""):
+            units.setdefault(column.key, stated)
     return _Drafted(
         sheet=sheet,
         limits=first if is_sheet else None,
-        table=read_together(found, [site] if site else list(found.sites)),
+        table=read_together(found, names),
         name=str(sites),
         sites_text=text,
         sites=len(found.sites),
+        units=units,
     )
 
 

@@ -4,9 +4,11 @@ keeps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,7 +22,12 @@ TIME_HEADERS = ("time", "zeit", "date", "datum", "timestamp", "stempel")
 
 
 def draft_rules(
-    limits: Table | None, table: Table, *, limits_name: str = "", table_name: str = ""
+    limits: Table | None,
+    table: Table,
+    *,
+    limits_name: str = "",
+    table_name: str = "",
+    units: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The text of a first rule file.
 
@@ -30,6 +37,7 @@ def draft_rules(
         limits_name: the path of the sheet as the rule file writes it, relative to the rule file;
             default: the file name of `limits`.
         table_name: the name of the table in comments; default: its file name.
+        units: the units of columns that a sites file states, by their names in `table`.
 
     Raises:
         TableError: when the sheet has no column of tags or of limits, or a limit is not a number.
@@ -42,7 +50,7 @@ def draft_rules(
     else:
         limits_name = limits_name or Path(limits.name).name
         source = f"the limits in {limits_name}"
-        body = rules_from_sheet(limits, table, limits_name, table_name)
+        body = rules_from_sheet(limits, table, limits_name, table_name, units)
     lines = [
         f"# A first draft, made by `fedkg new` from {remark(source)}.",
         (

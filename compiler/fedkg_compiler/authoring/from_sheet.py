@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -20,7 +21,9 @@ LISTED = 12
 UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
 
 
-def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: str) -> list[str]:
+def rules_from_sheet(
+    limits: Table, table: Table, limits_name: str, table_name: str, units: Mapping[str, str]
+) -> list[str]:
     """Lines of one rule over the sheet, or, where the sheet has units nobody knows or no limit at
     all, of one rule per tag; and of remarks.
 
@@ -37,7 +40,7 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
         )
     lines = [
         *_remarks(limits, columns, gaps, table, limits_name, table_name),
-        *unit_remarks(limits, columns, table),
+        *unit_remarks(limits, columns, table, units),
         "",
     ]
     if not reasons:

@@ -5,6 +5,7 @@ should look at.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from fedkg.tables import Table, is_unknown
 from fedkg.units.header import header_unit, split_header
@@ -39,9 +40,14 @@ def _written(text: str) -> str:
     return text if _WRITABLE.fullmatch(text) and isinstance(parse_unit(text), Unit) else ""
 
 
-def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str]:
+def unit_remarks(
+    limits: Table, columns: LimitColumns, table: Table, units: Mapping[str, str]
+) -> list[str]:
     """Comments: where the sheet's unit and the one in the table's header differ, and where the
     table tells none.
+
+    Args:
+        units: the units of columns that a sites file states, which comes before their headers.
     """
     if columns.unit is None:
         return []
@@ -49,9 +55,10 @@ def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str
     for tag, text in zip(limits.texts(columns.tag), limits.texts(columns.unit), strict=True):
         if tag not in table or is_unknown(text):
             continue
-        unit, stored = parse_unit(text), header_unit(tag)
+        unit, stated = parse_unit(text), parse_unit(units.get(tag, ""))
         if isinstance(unit, UnitProblem):
             continue
+        stored = stated if isinstance(stated, Unit) else header_unit(tag)
         if stored is None:
             said.append(
                 f"{remark(tag)}: taken to be in {remark(text)} in the table too, because its header"

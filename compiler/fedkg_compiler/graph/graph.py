@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 from urllib.parse import unquote
@@ -192,9 +193,10 @@ class DerivedColumns:
 def derive_columns(store: ox.Store) -> DerivedColumns:
     """Return the triples about columns that follow from a graph by `COLUMN_NAMES`.
 
-    A sensor with an explicit name gets it as its `fkg:column`. A sensor of SOSA, a variable of OPC
-    UA or a property of B2MML without any column gets its first unique name as its column and its
-    other unique names as alternatives, unless the graph tells rows apart by `fkg:keyColumn`.
+    A sensor with explicit names gets the first as its `fkg:column` and the others as alternatives.
+    A sensor of SOSA, a variable of OPC UA or a property of B2MML without any column gets its first
+    unique name as its column and its other unique names as alternatives, unless the graph tells
+    rows apart by `fkg:keyColumn`.
 
     Args:
         store: the asserted triples, the user's data in the default graph.
@@ -202,8 +204,9 @@ def derive_columns(store: ox.Store) -> DerivedColumns:
     origins: Origins = {}
     named = _explicit_names(store)
     for node, found in named.items():
-        for text, origin in found.items():
-            origins[ox.Quad(node, _COLUMN, ox.Literal(text))] = origin
+        for i, (text, origin) in enumerate(found.items()):
+            predicate = _ALTERNATIVE if i else _COLUMN
+            origins[ox.Quad(node, predicate, ox.Literal(text))] = origin
             origins |= _link_point(store, node, origin)
     _link_observations(store, origins)
     observing = _observing(store, origins)
@@ -236,16 +239,22 @@ def _explicit_names(store: ox.Store) -> dict[Subject, dict[str, ox.Quad]]:
         if not name.explicit:
             continue
         first, last = map(ox.NamedNode, name.path)
+        texts: list[tuple[str, ox.Quad]] = []
         for link in _quads(store, None, first):
             if isinstance(link.object, ox.NamedNode | ox.BlankNode):
-                for quad in _quads(store, link.object, last):
-                    if isinstance(quad.object, ox.Literal):
-                        # A bare blank node says nothing to a reader: the link shows both nodes.
-                        found[link.subject].setdefault(quad.object.value, link)
+                # A bare blank node says nothing to a reader: the link shows both nodes.
+                texts += [
+                    (quad.object.value, link)
+                    for quad in _quads(store, link.object, last)
+                    if isinstance(quad.object, ox.Literal)
+                ]
         for quad in _quads(store, None, last):
             is_reference = bool(_quads(store, None, first, quad.subject))
             if not is_reference and isinstance(quad.object, ox.Literal):
-                found[quad.subject].setdefault(quad.object.value, quad)
+                texts.append((quad.object.value, quad))
+        # In the order of the texts, because that of blank nodes differs from run to run.
+        for text, origin in sorted(texts, key=itemgetter(0)):
+            found[origin.subject].setdefault(text, origin)
     stated = {node for node in found if _quads(store, node, _COLUMN)}
     return {node: names for node, names in found.items() if node not in stated}
 
@@ -373,13 +382,16 @@ def _shared(named: dict[Subject, dict[str, ox.Quad]]) -> Iterator[tuple[str, ox.
                 yield text, other, origin
 
 
-def shared_columns(derived: DerivedColumns, documents: Sequence[Document]) -> list[Diagnostic]:
+def shared_columns(
+    store: ox.Store, derived: DerivedColumns, documents: Sequence[Document]
+) -> list[Diagnostic]:
     """Return a warning for each column that explicit names give to several nodes, with the places
     of the first two.
     """
     shown = derived.shared[:_MOST_REPORTED]
     triples = [(quad.subject, quad.predicate, quad.object) for _, *pair in shown for quad in pair]
     places = locate_triples(documents, triples) if triples else {}
+    values = Values(store)
     found = []
     for i, (text, first, second) in enumerate(shown):
         names = [local_name(str(quad.subject).strip("<>")) for quad in (first, second)]
@@ -387,17 +399,49 @@ def shared_columns(derived: DerivedColumns, documents: Sequence[Document]) -> li
             places.get((quad.subject, quad.predicate, quad.object), point(""))
             for quad in (second, first)
         )
+        units = [
+            values.unit_of(quad.subject)
+            for quad in (first, second)
+            if isinstance(quad.subject, ox.NamedNode | ox.BlankNode)
+        ]
+        in_units = (
+            f", in `{units[0]}` and in `{units[1]}`" if all(units) and units[0] != units[-1] else ""
+        )
         more = len(derived.shared) - _MOST_REPORTED if i == _MOST_REPORTED - 1 else 0
         problem = report(
             "FKG129",
             here,
-            f"`{names[0]}` and `{names[1]}` name the same column, `{text}`"
+            f"`{names[0]}` and `{names[1]}` name the same column, `{text}`{in_units}"
             + (f", and {more} more columns have several nodes" if more > 0 else ""),
             help="correct the identifier of one of them, or remove the node that has no data",
             severity="warning",
         )
         related = Related(span=other, message=f"`{names[0]}` names it here")
         found.append(replace(problem, related=(related,)))
+    return found
+
+
+def several_units(
+    store: ox.Store, derived: DerivedColumns, documents: Sequence[Document]
+) -> list[Diagnostic]:
+    """Return an error for each node with a number or a column that has different units, with the
+    places of two.
+    """
+    found = []
+    for node, units in [*Values(store).several_units().items()][:_MOST_REPORTED]:
+        stated = [derived.origins.get(quad, quad) for quad in units.values()]
+        triples = [(quad.subject, quad.predicate, quad.object) for quad in stated]
+        places = locate_triples(documents, triples)
+        first, second = sorted(places.get(triple, point("")) for triple in triples)[:2]
+        name = f"`{local_name(node.value)}`" if isinstance(node, ox.NamedNode) else "this quantity"
+        problem = report(
+            "FKG216",
+            second,
+            f"{name} has several units: {', '.join(f'`{text}`' for text in units)}",
+            help="keep the one in which the values are",
+        )
+        related = Related(span=first, message="another unit")
+        found.append(replace(problem, related=(related,) if first != second else ()))
     return found
 
 

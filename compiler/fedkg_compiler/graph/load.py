@@ -23,11 +23,18 @@ from fedkg_compiler.graph.alignment.mappings import (
     accepted,
     equivalences,
     exact_matches,
+    exact_origins,
     one_of_two_names,
 )
 from fedkg_compiler.graph.client_subgraph import Ownership, cut
 from fedkg_compiler.graph.diagnostic_spans import report
-from fedkg_compiler.graph.graph import DerivedColumns, Graph, derive_columns, shared_columns
+from fedkg_compiler.graph.graph import (
+    DerivedColumns,
+    Graph,
+    derive_columns,
+    several_units,
+    shared_columns,
+)
 from fedkg_compiler.graph.ontologies import (
     Catalog,
     Definition,
@@ -224,7 +231,7 @@ def load_graph(
         documents=(*loading.graphs, *ontologies),
         triples=lambda: kept if client else _triples(loading, equal),
         graphs=lambda: [*_data(loading), *_vocabularies(loading)],
-        origins=lambda: _columns(loading).origins,
+        origins=lambda: {**_columns(loading).origins, **exact_origins(equal)},
     )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
@@ -465,7 +472,8 @@ def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: boo
     loading.columns = derive_columns(store)
     store.extend(loading.columns.origins)
     if tell:
-        loading.problems += shared_columns(loading.columns, loading.graphs)
+        loading.problems += shared_columns(store, loading.columns, loading.graphs)
+        loading.problems += several_units(store, loading.columns, loading.graphs)
     data = [*_stated(loading), *loading.columns.origins]
     _close(loading, store, _base(loading), data, equal, tell=tell)
     return store

@@ -15,6 +15,7 @@ from fedkg_compiler.graph.standard_vocabularies import UNIT as UNIT_SPACE
 
 NUMERIC_VALUE = (ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "value"))
 UNIT = (ox.NamedNode(QUDT + "unit"), ox.NamedNode(QUDT + "hasUnit"))
+_COLUMN = ox.NamedNode(FKG + "column")
 _UNIT_TEXT = ox.NamedNode(FKG + "unitText")
 _UCUM = ox.NamedNode(QUDT + "ucumCode")
 
@@ -27,7 +28,8 @@ _INTEGERS = frozenset(XSD + name for name in _INTEGER_NAMES.split())
 _REALS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _BOOLEAN = XSD + "boolean"
 
-Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+Subject = ox.NamedNode | ox.BlankNode | ox.Triple
+Node = Subject | ox.Literal
 
 
 def node_of(iri: str) -> ox.NamedNode | ox.BlankNode:
@@ -46,7 +48,7 @@ class Values:
         self._store = store
         self._units: dict[str, str] = {}
         self._numbers: dict[Node, list[Literal]] | None = None
-        self._unit_nodes: dict[Node, set[Node]] | None = None
+        self._unit_quads: dict[Subject, list[ox.Quad]] | None = None
 
     def term(self, node: Node | None) -> RdfTerm | None:
         """Return a node as a plain value; None stays None."""
@@ -99,15 +101,34 @@ class Values:
     def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
         """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text.
 
-        None if there is none.
+        None if there is none. Different units are one text that is not a unit: ``K or degC``.
         """
-        if self._unit_nodes is None:
-            self._unit_nodes = {}
+        units = {self._unit_name(one.object) for one in self._units_by_node().get(node, ())}
+        return " or ".join(sorted(units)) or None
+
+    def several_units(self) -> dict[Subject, dict[str, ox.Quad]]:
+        """Return the nodes that have a number or a column and different units: the triple of each
+        unit, by its text.
+        """
+        found = {}
+        for node, quads in self._units_by_node().items():
+            if len(quads) == 1:
+                continue
+            units = {self._unit_name(quad.object): quad for quad in quads}
+            if len(units) > 1 and (
+                node in self._numbers_by_node()
+                or any(self._store.quads_for_pattern(node, _COLUMN, None))
+            ):
+                found[node] = dict(sorted(units.items()))
+        return found
+
+    def _units_by_node(self) -> dict[Subject, list[ox.Quad]]:
+        if self._unit_quads is None:
+            self._unit_quads = {}
             for predicate in UNIT:
                 for quad in self._store.quads_for_pattern(None, predicate, None):
-                    self._unit_nodes.setdefault(quad.subject, set()).add(quad.object)
-        units = self._unit_nodes.get(node)
-        return None if units is None else min(map(self._unit_name, units))
+                    self._unit_quads.setdefault(quad.subject, []).append(quad)
+        return self._unit_quads
 
     def _unit_name(self, node: Node) -> str:
         return (

@@ -189,7 +189,12 @@ def _line_span(document: Document, line: int) -> Span:
 
 
 def _by_name(document: Document, triple: TermTriple) -> Span:
-    for node in (triple[0], triple[2], triple[1]):
+    subject = triple[0]
+    if isinstance(subject, ox.BlankNode):  # a quantity, for example, is where its property is
+        subject = next(
+            (quad.subject for quad in document.triples if quad.object == subject), subject
+        )
+    for node in (subject, triple[2], triple[1]):
         if isinstance(node, ox.NamedNode):
             span = find(document, node.value, *split_iri(node.value))
             if (span.line, span.column) != (1, 1):

@@ -152,8 +152,29 @@ def test_two_points_with_one_identifier_are_reported_with_both_places(fedkg: Com
     done = fedkg("check", "rules.fkg", "plant.ttl")
     places = [i for i, text in enumerate(both.splitlines(), 1) if '"SAT"' in text]
     assert "FKG129" in done.err
-    assert "`supply1` and `supply2` name the same column, `SAT`" in done.err
+    message = "`supply1` and `supply2` name the same column, `SAT`, in `degF` and in `degC`"
+    assert message in done.err
     assert all(f"plant.ttl:{place}" in done.err for place in places)
+
+
+def test_of_several_identifiers_the_one_that_the_table_has_is_the_column(fedkg: Command) -> None:
+    other = BRICK.replace("SAT 2", "SAT 3").replace('"SAT"', '"BMS-7", "SAT"')
+    write(rules_fkg=RULES, plant_ttl=other, t_csv=TABLE.replace("SAT 2", "SAT 3"))
+    assert counts(fedkg, "rules.fkg", "plant.ttl", "t.csv")["by_point"] == (3, 3, 0)
+
+
+def test_a_sensor_and_a_quantity_with_two_units_are_errors_at_their_places(fedkg: Command) -> None:
+    limit = ":ahu1 :max [ qudt:value 9 ; qudt:unit unit:DEG_C,\n    unit:K ] .\n"
+    graph = BRICK.replace("qudt:hasUnit unit", "qudt:hasUnit unit:DEG_F,\n    unit") + limit
+    write(rules_fkg=RULES, plant_ttl=graph)
+    done = fedkg("check", "rules.fkg", "plant.ttl")
+    lines = graph.splitlines()
+    for message, text in (("`supply2`", "    unit:DEG_C ;"), ("this quantity", "    unit:K ] .")):
+        place = next(i for i, line in enumerate(lines, 1) if line.startswith(text))
+        assert f"plant.ttl:{place}:5: error[FKG216]: {message} has several units" in done.err
+    same = BRICK.replace("qudt:hasUnit unit", 'qudt:hasUnit "degC", unit')
+    write(plant_ttl=same)
+    assert "FKG216" not in fedkg("check", "rules.fkg", "plant.ttl").err
 
 
 def test_a_stated_column_comes_before_the_identifier() -> None:

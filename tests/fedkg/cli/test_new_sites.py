@@ -94,6 +94,17 @@ def test_a_draft_for_two_sites_and_the_commands_that_it_suggests(
     assert counts == {"graz": (7, 2, 1), "ohio plant": (6, 2, 0)}
 
 
+def test_the_units_of_the_sites_file_are_those_of_short_tags(
+    draft: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "limits.csv").write_text("tag,unit,high\nPT1,psi,120\n", encoding="utf-8")
+    (tmp_path / "h.csv").write_text("PT1 [bar],T\n8,1\n9,2\n", encoding="utf-8")
+    draft("new", "limits.csv", "h.csv", "-o", "r.fkg", "--sites", "s.yaml")
+    assert "PT1: limits in psi are converted, since the header says bar" in (
+        tmp_path / "r.fkg"
+    ).read_text("utf-8")
+
+
 def test_a_missing_tag_leaves_commands_that_succeed(draft: Command, tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text(f"{LIMITS}FI9,m3/h,1,5\n", encoding="utf-8")
     done = draft("new", "limits.csv", "graz.csv", "-o", "r.fkg", "--sites", "s.yaml")

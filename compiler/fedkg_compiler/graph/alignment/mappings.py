@@ -151,6 +151,15 @@ def equivalences(exact: Iterable[ox.Quad], documents: Sequence[Document]) -> lis
     return found
 
 
+def exact_origins(equal: Iterable[ox.Quad]) -> dict[ox.Quad, ox.Quad]:
+    """Return the exact mapping behind each of the equivalences that follow from one."""
+    return {
+        quad: ox.Quad(quad.subject, _EXACT, quad.object)
+        for quad in equal
+        if quad.predicate in _EQUIVALENT.values()
+    }
+
+
 def _only_iri(nodes: Sequence[object]) -> ox.NamedNode | None:
     return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ox.NamedNode) else None
 

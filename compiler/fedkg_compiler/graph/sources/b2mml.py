@@ -92,6 +92,7 @@ class _Element:
     column: int
     text: str = ""
     parts: list[_Element] = field(default_factory=list)
+    is_complete: bool = False
 
     def named(self, *names: str) -> Iterator[_Element]:
         """The direct parts with one of some names."""
@@ -122,7 +123,7 @@ class _Builder:
 
     def end(self, name: str) -> None:
         del name
-        self.open.pop()
+        self.open.pop().is_complete = True
 
     def characters(self, text: str) -> None:
         self.open[-1].text += text
@@ -161,7 +162,9 @@ class _Writer:
         kind = element.name.removesuffix("Child")
         name = element.text_of("ID")
         node = None
-        if kind in KINDS and name:
+        if kind in KINDS and not name:
+            self.nameless(element)
+        elif kind in KINDS:
             node = self.thing(element, kind, name)
             if whole is not None and element.name == "EquipmentChild":
                 self.say(whole, _CONSISTS_OF, node)
@@ -170,6 +173,12 @@ class _Writer:
             self.result(element, name)
         for part in element.parts:
             self.write(part, node)
+
+    def nameless(self, element: _Element) -> None:
+        """Report an object or a property without a name; a broken document may have cut it off."""
+        if element.is_complete:
+            sentence = f"<{element.name}> has no <ID>: it is left out"
+            self.wrong.append((element, sentence, "give it an <ID>"))
 
     def compare(
         self,
@@ -231,6 +240,7 @@ class _Writer:
         """
         name = element.text_of("ID")
         if not name:
+            self.nameless(element)
             return
         path = f"{path}.{name}"
         node = _node(kind, path)

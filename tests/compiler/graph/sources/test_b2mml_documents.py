@@ -142,6 +142,8 @@ def test_rules_read_properties_by_their_ids(header: str, namespace: str, fedkg: 
         i for i, text in enumerate(DOCUMENT.splitlines(), 1) if "EquipmentProperty>" in text
     )
     assert f'fkg:column "Oven1.Temperature"  (line.xml:{line})' in explained
+    line = DOCUMENT[: DOCUMENT.index("<ID>Limit</ID>")].count("\n")
+    assert f'qudt:unit "K"  (line.xml:{line})' in explained
 
 
 def test_test_results_have_times_and_measured_values(fedkg: Command) -> None:
@@ -184,6 +186,8 @@ rule tested for ?oven, ?value where {
             "FKG103",
             "`2024-02-30` is not a value of type date",
         ),
+        ("<ID>Limit</ID>", "", "FKG103", "<EquipmentProperty> has no <ID>"),
+        ("<ID>Oven</ID>", "<ID/>", "FKG103", "<EquipmentClass> has no <ID>"),
         ("</EquipmentInformation>", "", "FKG103", "the XML is not well-formed here"),
         (
             "<EquipmentClass><ID>Oven</ID></EquipmentClass>",

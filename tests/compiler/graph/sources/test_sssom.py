@@ -210,3 +210,8 @@ def test_the_predicate_decides_what_follows(
     assert graph.instances(plant + "Mill") == [plant + name for name in mills]
     mason = "http://www.owl-ontologies.com/mason.owl#MillingMachine"
     assert graph.instances(mason) == [plant + name for name in machines]
+    if predicate == "skos:exactMatch":
+        ends = ox.NamedNode(plant + "Mill"), ox.NamedNode(mason)
+        follows = (ends[0], ox.NamedNode("http://www.w3.org/2002/07/owl#equivalentClass"), ends[1])
+        assert graph.told is not None
+        assert graph.told.locate([follows])[follows].file == str(path)

@@ -629,6 +629,8 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
             asked = _truth(sides[0], node.operators[0].text, sides[1], scope)
             if asked is not None:
                 return asked
+    if _tell_truth_values(node, scope):
+        return None
     scope.compared.append(evaluated.step().text if evaluated else "")
     terms = [term_of(side, scope) for side in sides]
     formulas = []
@@ -660,6 +662,27 @@ def _bind_sides(
         return known, unit, evaluated, None
     slack = _tolerance(tolerance, unit, evaluated, scope)
     return None if slack is None else (known, unit, evaluated, slack)
+
+
+def _tell_truth_values(node: Comparison, scope: Scope) -> bool:
+    """Report variables with true or false from the graph: only a yes-or-no column compares with
+    them.
+    """
+    found = [
+        (operand, cell.text)
+        for operand in node.operands
+        if isinstance(operand, Variable)
+        for cell in scope.environment.cells.get(operand.name, ())
+        if cell is not None and cell.number is not None and cell.text in ("true", "false")
+    ]
+    for operand, text in found[:1]:
+        scope.problems.error(
+            "FKG208",
+            operand.span,
+            f"?{operand.name} is {text} in the graph, and a number is needed here",
+            "write a number in the graph, or declare the signal `in boolean`",
+        )
+    return bool(found)
 
 
 def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | None:
