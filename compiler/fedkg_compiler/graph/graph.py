@@ -424,7 +424,7 @@ def shared_columns(
 def several_units(
     store: ox.Store, derived: DerivedColumns, documents: Sequence[Document]
 ) -> list[Diagnostic]:
-    """Return an error for each node with a number or a column that has different units, with the
+    """Return a warning for each node with a number or a column that has different units, with the
     places of two.
     """
     found = []
@@ -439,6 +439,7 @@ def several_units(
             second,
             f"{name} has several units: {', '.join(f'`{text}`' for text in units)}",
             help="keep the one in which the values are",
+            severity="warning",  # no rule may read it: one that does has an error
         )
         related = Related(span=first, message="another unit")
         found.append(replace(problem, related=(related,) if first != second else ()))
