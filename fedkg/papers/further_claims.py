@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.papers.scfa import FAMILIES, ZONES
+from fedkg.papers.scfa import ZONES
 from fedkg.papers.study import SIZE_TOLERANCE, Claim, Row
 
 F64 = NDArray[np.float64]
@@ -89,13 +89,6 @@ def scfa_claims(of: Figures) -> Iterator[Row]:
             "saving and ablation",
             size=size,
         )
-    measured = {row["label"] for row in of.results["ablation"]["rows"]}
-    for family, (_, slope) in FAMILIES.items():
-        label = f"loss of F1 per violation rate of {family} rules"
-        if label not in measured:
-            note = "not measured: these results of the ablation have one violation rate for each"
-            note += " family, and a slope needs several"
-            yield Row(label=label, published=str(slope), note=note)
     for label, published, reason in (
         ("size of the ontologies", "45 MB", "the paper does not name the versions of its files"),
         ("samples and sensor features", "1,183,747 and 968", BOSCH),

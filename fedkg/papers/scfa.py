@@ -11,9 +11,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkg.errors import JobError
 from fedkg.federated.theory.theorems import noise_scale, signal_to_noise, violation_fit
 from fedkg.papers.study import SIZE_TOLERANCE, Bench, Claim, Paper, Row, Study, SweepResults
@@ -549,55 +546,6 @@ def ablation(bench: Bench) -> Iterator[Row]:
             note=f"F1 {mean_text(found.figure('f1'), 3)}, average violation rate"
             f" {mean_text(found.figure('rho_mean_average'), 3)}; published slope: {slope}",
         )
-    yield from family_slopes(bench)
-
-
-def family_slopes(bench: Bench) -> Iterator[Row]:
-    """The F1 that the violations of each family cost, from trainings with its rules alone and
-    several penalties, which change the violation rate.
-    """
-    weights = bench.pick("0,10", "0,10,100", "0,3,10,30,100")
-    slopes: dict[str, tuple[float, ...]] = {}
-    for family, (_, published) in FAMILIES.items():
-        if bench.size == "smoke" and family not in ("temporal", "causal"):
-            continue
-        found = bench.sweep(
-            "scfa_milling",
-            f"training.penalty={weights}",
-            key=f"penalties-{family}",
-            changes=[*changes(bench), f"rules=[scfa_milling_{family}.fkg]"],
-        )
-        rho, f1 = (
-            np.array([row[name]["values"] for row in found.rows], dtype=np.float64)
-            for name in ("rho_worst", "f1")
-        )
-        slopes[family] = lost_per_violation(rho, f1)
-        yield Row(
-            label=f"loss of F1 per violation rate of {family} rules",
-            published=str(published),
-            ours=slopes[family],
-            claim=Claim(support=slopes[family], published=published),
-            note="a line for each seed; violation rates of the worst site"
-            f" {np.nanmin(rho):.2f} to {np.nanmax(rho):.2f}",
-        )
-    others = [own for family, own in slopes.items() if family != "temporal"]
-    most = differences(slopes["temporal"], np.max(others, axis=0).tolist())
-    yield Row(
-        label="temporal rules cost more F1 per violation rate than every other family",
-        published="0.62 against 0.48",
-        ours=most,
-        claim=Claim(support=most, published=0.62 - 0.48),
-    )
-
-
-def lost_per_violation(rho: NDArray[np.float64], f1: NDArray[np.float64]) -> tuple[float, ...]:
-    """Minus the slope of a line through each column of F1 by violation rate, [trainings, seeds];
-    NaN if its violation rates are equal.
-    """
-    away = rho - rho.mean(axis=0)
-    with np.errstate(invalid="ignore"):
-        slope = -(away * f1).sum(axis=0) / (away**2).sum(axis=0)
-    return tuple(np.where(np.ptp(rho, axis=0) > 0, slope, np.nan).tolist())
 
 
 def table_7(bench: Bench) -> Iterator[Row]:
@@ -653,7 +601,7 @@ PAPER = Paper(
         Study(name="figure 3", title="signal to noise", minutes=0.1, run=figure_3),
         Study(name="figure 4", title="F1 by violation rate", minutes=4.5, run=figure_4),
         Study(name="table 6", title="zones of the violation rate", minutes=0.1, run=figure_4),
-        Study(name="ablation", title="families of rules alone", minutes=7, run=ablation),
+        Study(name="ablation", title="families of rules alone", minutes=2, run=ablation),
         Study(name="table 7", title="the headline figures", minutes=0.1, run=table_7),
     ),
 )

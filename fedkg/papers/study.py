@@ -362,7 +362,8 @@ def run_study(paper: Paper, study: Study, bench: Bench) -> dict[str, Any]:
         raise UsageError(
             f"{file} is a result of other data or of another version of the study", help=help_
         )
-    stamp = bench.folder / VERSION
+    # Studies of one module share runs, and those of one paper a folder.
+    stamp = bench.folder / f"{VERSION}-{_module_of(study).stem}"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") != wanted["version"]:
         raise UsageError(f"{bench.folder} has parts of another version of the study", help=help_)
     bench.folder.mkdir(parents=True, exist_ok=True)
@@ -393,11 +394,14 @@ def describe_row(row: Row) -> dict[str, Any]:
 
 def version_of(paper: str, study: Study) -> str:
     """A short SHA-256 of a paper's job files, of their rules and of the module of its studies."""
-    module = inspect.getsourcefile(study.run)
     digest = hashlib.sha256()
-    for file in (*sorted(JOBS.glob(f"{paper}_*")), *([] if module is None else [Path(module)])):
+    for file in (*sorted(JOBS.glob(f"{paper}_*")), _module_of(study)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _module_of(study: Study) -> Path:
+    return Path(inspect.getfile(study.run))
 
 
 def find_data(root: Path, name: str) -> Path | None:
