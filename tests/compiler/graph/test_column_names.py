@@ -163,7 +163,9 @@ def test_of_several_identifiers_the_one_that_the_table_has_is_the_column(fedkg: 
     assert counts(fedkg, "rules.fkg", "plant.ttl", "t.csv")["by_point"] == (3, 3, 0)
 
 
-def test_a_sensor_and_a_quantity_with_two_units_are_reported_at_their_places(fedkg: Command) -> None:
+def test_a_sensor_and_a_quantity_with_two_units_are_reported_at_their_places(
+    fedkg: Command,
+) -> None:
     limit = ":ahu1 :max [ qudt:value 9 ; qudt:unit unit:DEG_C,\n    unit:K ] .\n"
     graph = BRICK.replace("qudt:hasUnit unit", "qudt:hasUnit unit:DEG_F,\n    unit") + limit
     write(rules_fkg=RULES, plant_ttl=graph)

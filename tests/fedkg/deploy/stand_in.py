@@ -53,7 +53,7 @@ class Run:
 
 
 def run_server(
-    folder: Path, transport: Transport, *, on_event: object, without: Collection[str]
+    folder: Path, transport: Transport, *, on_event: object, without: Collection[str], wait: float
 ) -> Run:
     with (folder / "answers.jsonl").open("w", encoding="utf-8") as file:
         for number in range(1, int(os.environ["ROUNDS"]) + 1):
