@@ -58,14 +58,14 @@ class ContractTransport:
         contract: the contract.
         participants: K, the number of sites that take part in a round.
         preference: all names in the order in which a round draws them, by its number.
-        spared: sites whose answers outside of rounds are needed only for a quorum.
+        dispensable: sites whose answers outside of rounds are needed only for a quorum.
     """
 
     transport: Transport
     contract: RoundContract
     participants: int
     preference: Callable[[int], Sequence[str]]
-    spared: frozenset[str] = frozenset()
+    dispensable: frozenset[str] = frozenset()
     _used: set[tuple[str, int]] = field(default_factory=set, init=False, repr=False)
 
     def present(self) -> tuple[str, ...]:
@@ -83,10 +83,10 @@ class ContractTransport:
             return
         in_round = next(iter(requests.values())).kind in ROUND_KINDS
         wanted = min(self.participants, len(requests)) if in_round else len(requests)
-        must = frozenset() if in_round else frozenset(requests) - self.spared
-        needed = max(len(must), self.contract.needed(wanted))
+        required = frozenset() if in_round else frozenset(requests) - self.dispensable
+        needed = max(len(required), self.contract.needed(wanted))
         limit = self.contract.longest_wait(next(iter(requests.values())).kind)
-        collection = _Collection(self.contract, requests, must, needed, min(seconds, limit))
+        collection = _Collection(self.contract, requests, required, needed, min(seconds, limit))
         collection.run(self.transport)
         answered, replies = collection.answers, collection.answers | collection.failures
         if in_round and len(answered) < needed:
@@ -138,11 +138,16 @@ class _Collection:
         self,
         contract: RoundContract,
         requests: Mapping[str, Message],
-        must: frozenset[str],
+        required: frozenset[str],
         needed: int,
         seconds: float,
     ) -> None:
-        self.contract, self.must, self.needed, self.seconds = contract, must, needed, seconds
+        self.contract, self.required, self.needed, self.seconds = (
+            contract,
+            required,
+            needed,
+            seconds,
+        )
         self.end = time.monotonic() + seconds
         first = next(iter(requests.values()))
         self.round, self.ends_without_quorum = first.round, first.kind in ENDS_WITHOUT_QUORUM
@@ -218,13 +223,13 @@ class _Collection:
                 self.failures[site] = reply
                 del self.waiting[site]
                 possible = len(self.requests) - len(self.failures)
-                impossible = possible < self.needed or site in self.must
+                impossible = possible < self.needed or site in self.required
                 if impossible and self.ends_without_quorum:
                     self.end = min(self.end, now + self.contract.grace)
 
     def _is_enough(self) -> bool:
         """Whether the sites that must answer, and a quorum, have answered."""
-        return len(self.answers) >= self.needed and self.must <= self.answers.keys()
+        return len(self.answers) >= self.needed and self.required <= self.answers.keys()
 
 
 def is_answer(answer: Message, request: Message | None) -> bool:
@@ -278,11 +283,11 @@ def wait_for_sites(
     contract: RoundContract,
     transport: Transport,
     names: Sequence[str],
-    spared: frozenset[str] = frozenset(),
+    dispensable: frozenset[str] = frozenset(),
     seconds: float | None = None,
 ) -> None:
     """Return as soon as all sites are present, or after some time as many as the quorum with all
-    but the spared ones.
+    but the dispensable ones.
 
     Args:
         seconds: how long to wait for all; None: `RoundContract.start_seconds`.
@@ -294,7 +299,7 @@ def wait_for_sites(
     end = time.monotonic() + seconds
     while missing := sorted(set(names) - set(transport.present())):
         if time.monotonic() >= end:
-            if can_start(contract, names, spared, missing):
+            if can_start(contract, names, dispensable, missing):
                 return
             raise FederationError(
                 f"not all sites are present after {seconds:g} s",
@@ -309,8 +314,8 @@ def wait_for_sites(
 def can_start(
     contract: RoundContract,
     names: Collection[str],
-    spared: frozenset[str],
+    dispensable: frozenset[str],
     missing: Collection[str],
 ) -> bool:
-    """Whether the sites that are not missing are enough: a quorum, and all that are not spared."""
-    return spared >= set(missing) and len(names) - len(missing) >= contract.needed(len(names))
+    """Whether the sites that are not missing are enough: a quorum, and all that are needed."""
+    return dispensable >= set(missing) and len(names) - len(missing) >= contract.needed(len(names))

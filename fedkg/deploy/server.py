@@ -139,13 +139,13 @@ def run_server(
     def note(message: str) -> None:
         on_event(Event(kind="note", message=message, folder=run.path if run.exists() else None))
 
-    spared = list_spared(folder, run, files, names)
-    wait_for_sites(contract, transport, names, spared, wait)
+    dispensable = list_dispensable(folder, run, files, names)
+    wait_for_sites(contract, transport, names, dispensable, wait)
     sites = AskedSites(
         transport=transport,
         names=names,
         contract=contract,
-        spared=spared,
+        dispensable=dispensable,
         kept=None if contract.quorum == "all" else descriptions_of(folder, run),
         on_note=note,
     )
@@ -204,7 +204,7 @@ def descriptions_of(folder: Path, run: RunFolder) -> Path:
     return folder / DESCRIPTIONS / run.path.name
 
 
-def list_spared(
+def list_dispensable(
     folder: Path, run: RunFolder, files: JobFiles, names: Sequence[str]
 ) -> frozenset[str]:
     """The sites without which a run can continue: with a quorum, those whose descriptions the
@@ -376,7 +376,7 @@ class AskedSites:
         contract: how long to wait for their answers.
         pack: the digest of the rules, which every request names; None before they are known.
         kept: the folder with their answers before the first round; None: they are not kept.
-        spared: sites whose kept answers count if they do not answer again.
+        dispensable: sites whose kept answers count if they do not answer again.
         on_note: receives which sites these are.
     """
 
@@ -385,7 +385,7 @@ class AskedSites:
     contract: RoundContract
     pack: str | None = None
     kept: Path | None = None
-    spared: frozenset[str] = frozenset()
+    dispensable: frozenset[str] = frozenset()
     on_note: Callable[[str], None]
 
     def read_all(
@@ -467,14 +467,14 @@ class AskedSites:
         described = next(iter(requests.values())).kind == "describe"
         kept: dict[str, Message] = {}
         if self.kept is not None and described:
-            spared = {name: one for name, one in requests.items() if name in self.spared}
-            kept = read_kept(self.kept, spared)
+            dispensable = {name: one for name, one in requests.items() if name in self.dispensable}
+            kept = read_kept(self.kept, dispensable)
         transport = ContractTransport(
             transport=self.transport,
             contract=self.contract,
             participants=len(self.names),
             preference=lambda number: self.names,
-            spared=frozenset(kept),
+            dispensable=frozenset(kept),
         )
         found = {}
         for reply in transport.exchange(requests, seconds=math.inf):  # the contract limits it

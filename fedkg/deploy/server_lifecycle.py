@@ -260,15 +260,17 @@ def _run(
     from fedkg.deploy.flower.superlink import START_S, SuperLink
     from fedkg.deploy.flower.transport import FlowerTransport
     from fedkg.deploy.quorum_and_deadline_transport import can_start
-    from fedkg.deploy.server import list_spared, read_site_names, run_folder, run_server
+    from fedkg.deploy.server import list_dispensable, read_site_names, run_folder, run_server
     from fedkg.jobs.events import ignore_event
 
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
     run = run_folder(folder, without)
-    spared = list_spared(folder, run, files, names)
+    dispensable = list_dispensable(folder, run, files, names)
     sites = read_status(folder).sites
-    gone = [name for name in names if name in sites and sites[name].left and name not in spared]
+    gone = [
+        name for name in names if name in sites and sites[name].left and name not in dispensable
+    ]
     if gone:
         raise FederationError(
             f"{', '.join(gone)} left the federation, and no run can start or continue with "
@@ -305,7 +307,7 @@ def _run(
                 on_note=on_note,
             )
             left = {name for name in names if name in sites and sites[name].left}
-            enough = partial(can_start, contract, names, spared)
+            enough = partial(can_start, contract, names, dispensable)
             if not _wait_for_sites(folder, transport, names, left, wait, on_note, enough) or left:
                 wait = 0  # it has passed
             _change_state(folder, status, "running")
