@@ -860,12 +860,7 @@ def test_a_server_that_starts_again_needs_a_quorum(tmp_path, milling_pack):
 
 @pytest.mark.parametrize("kept", ["none", "damaged", "of an earlier version"])
 def test_without_what_a_site_told_a_server_that_starts_again_needs_it(tmp_path, milling_pack, kept):
-    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
-    write_tables(tmp_path / "whole")
-    inner = write_federation(tmp_path, job, milling_pack)
-    server = tmp_path / "federation"
-    with pytest.raises(Stopped):
-        run_server(server, inner, report=False, on_event=dies_after(1))
+    inner, server = begun(tmp_path, milling_pack), tmp_path / "federation"
     for path in (server / "descriptions" / "run" / "wien").iterdir():
         if kept == "damaged":
             path.write_bytes(b"")
@@ -881,11 +876,7 @@ def test_without_what_a_site_told_a_server_that_starts_again_needs_it(tmp_path, 
 
 def test_a_site_that_refuses_is_not_replaced_by_what_it_told_before(tmp_path, milling_pack):
     """Its operator has withdrawn the consent to share rows."""
-    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
-    write_tables(tmp_path / "whole")
-    inner = write_federation(tmp_path, job, milling_pack)
-    with pytest.raises(Stopped):
-        run_server(tmp_path / "federation", inner, report=False, on_event=dies_after(1))
+    inner = begun(tmp_path, milling_pack)
     fields = {"name": "wien", "sites_file": "own.yaml", "share_rows": False}
     (tmp_path / "wien" / "site.json").write_text(json.dumps(fields))
     again = LoopbackTransport(sites={**inner.sites, "wien": open_site(tmp_path / "wien")})
@@ -894,16 +885,21 @@ def test_a_site_that_refuses_is_not_replaced_by_what_it_told_before(tmp_path, mi
 
 
 def test_a_training_without_a_site_leaves_the_descriptions_of_the_other_run(tmp_path, milling_pack):
-    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
-    write_tables(tmp_path / "whole")
-    inner = write_federation(tmp_path, job, milling_pack)
-    server = tmp_path / "federation"
-    with pytest.raises(Stopped):
-        run_server(server, inner, report=False, on_event=dies_after(1))
+    inner, server = begun(tmp_path, milling_pack), tmp_path / "federation"
     files = {path: path.read_bytes() for path in server.glob("descriptions/run/*/*")}
     run_server(server, inner, report=False, without=["wien"])
     assert len(files) >= 9
     assert files == {path: path.read_bytes() for path in server.glob("descriptions/*/*/*")}
+
+
+def begun(folder: Path, pack: bytes) -> LoopbackTransport:
+    """The sites of a run with a quorum whose server has died after the first of three rounds."""
+    job = {**changed(training={"rounds": 3}), "federation": QUORUM}
+    write_tables(folder / "whole")
+    sites = write_federation(folder, job, pack)
+    with pytest.raises(Stopped):
+        run_server(folder / "federation", sites, report=False, on_event=dies_after(1))
+    return sites
 
 
 def dies_after(number: int) -> Callable[[Event], None]:
