@@ -325,9 +325,7 @@ def group_by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetail
     """
     found: dict[str, list[ErrorDetails]] = {}
     for error in errors:
-        found.setdefault(
-            ".".join(str(part) for part in error["loc"] if not _is_branch(part)), []
-        ).append(error)
+        found.setdefault(_field(error["loc"]), []).append(error)
     # The sections around every field; looking for a prefix per field would take quadratic time.
     around = {field[:dot] for field in found for dot, letter in enumerate(field) if letter == "."}
     return {field: own for field, own in found.items() if field not in around}
@@ -343,6 +341,15 @@ def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
         (where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None
     )
     return "" if found is None else f" ({found})"
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    """The field of the file at an error location, such as `sites.a.trust`."""
+    # Names that users choose, which may look like a branch: `sites: {"press [2]": ...}`.
+    chosen = 2 if location and location[0] in {"sites", "algorithms"} else 0
+    return ".".join(
+        str(part) for place, part in enumerate(location) if place < chosen or not _is_branch(part)
+    )
 
 
 def _is_branch(part: int | str) -> bool:

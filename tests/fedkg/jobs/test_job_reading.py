@@ -60,6 +60,8 @@ def test_a_short_job_takes_defaults_and_absolute_paths(tmp_path):
             "is missing",
         ),
         ({"sites": {" ": {}}}, "sites. ", "not a name"),
+        ({"sites": {"press [2]": {"trust": "x"}}}, "sites.press [2].trust", "number"),
+        ({"sites": {"float": {"trust": "x"}}}, "sites.float.trust", "number"),
         ({"seeds": 0}, "seeds", "must be at least 1"),
         ({"corrupt": {"site": "graz", "kind": "noise"}}, "corrupt.kind", "flipped_labels"),
         (
