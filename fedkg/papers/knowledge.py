@@ -347,7 +347,7 @@ def computed(bench: Bench, group: str, function: Any) -> dict[str, list[dict[str
         for seed in seeds:
             source = None if path is None else str(path)
             work[f"{name}, seed {seed}"] = partial(function, name, source, size, rounds, seed)
-    results = bench.compute(group, work)
+    results = bench.compute(group, work, parallel=True)
     for name in names:
         found[name] = [results[f"{name}, seed {seed}"] for seed in seeds]
     return found

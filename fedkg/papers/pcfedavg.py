@@ -201,7 +201,7 @@ def computed(bench: Bench, name: str) -> dict[int, list[dict[str, Any]]]:
         for steps in local
         for seed in range(bench.seeds)
     }
-    found = bench.compute("methods", work)
+    found = bench.compute("methods", work, parallel=True)
     return {
         steps: [found[f"{name}, {steps} local steps, seed {s}"] for s in range(bench.seeds)]
         for steps in local
@@ -406,7 +406,7 @@ def theorem_34(bench: Bench) -> Iterator[Row]:
         f" step of the theorem, R = {', '.join(map(str, lengths))}"
     )
     work = {f"seed {seed}": partial(rates, lengths, seed) for seed in range(bench.seeds)}
-    found = list(bench.compute("rates", work).values())
+    found = list(bench.compute("rates", work, parallel=True).values())
 
     def of(name: str) -> NDArray[np.float64]:  # [seeds, lengths]
         return np.array([one[name] for one in found])

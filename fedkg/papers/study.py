@@ -15,17 +15,19 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from fedkg._internal.atomic_file import replace_file
 from fedkg._internal.yaml_documents import parse_yaml
-from fedkg.errors import UsageError
+from fedkg.errors import FedkgError, UsageError
 from fedkg.jobs.comparison.paired_test import mean_interval
-from fedkg.jobs.events import Listener, ignore_event
+from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.sweep.grid import parse_axis
+from fedkg.jobs.sweep.parallel_runs import Task, run_in_parallel
 from fedkg.jobs.sweep.stored_plan import CELLS, read_plan
 from fedkg.jobs.sweep.sweep import Sweep, run_sweep
 
@@ -229,38 +231,72 @@ class Bench:
             raise UsageError(f"run {failed[0]} of {done.folder} failed: {failed[1]}")
         return SweepResults(done)
 
-    def compute(self, group: str, work: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    def compute(
+        self, group: str, work: Mapping[str, Callable[[], Any]], *, parallel: bool = False
+    ) -> dict[str, Any]:
         """Results of functions by name, as JSON; those of an earlier, stopped run are read.
 
         Args:
             group: the name of the folder for them.
             work: functions without arguments that return JSON.
+            parallel: whether `jobs` of them run at the same time, which functions that measure
+                times must not; they are then functions of a module, or partial.
+
+        Raises:
+            UsageError: a function failed in its own process.
         """
         place, begun = self.folder / "computed" / group, time.monotonic()
-        found: dict[str, Any] = {}
-        left = []
-        for name in work:
-            file = place / f"{slug(name)}.json"
-            if file.is_file():
-                found[name] = json.loads(file.read_text(encoding="utf-8"))
-            else:
-                left.append((name, file))
-        for number, (name, file) in enumerate(left):
-            seconds = time.monotonic() - begun
-            rest = seconds / number * (len(left) - number) if number else math.nan
+        files = {name: place / f"{slug(name)}.json" for name in work}
+        left = [name for name in work if not files[name].is_file()]
+        done = 0
+
+        def tell(number: int, event: Event) -> None:
+            if event.kind != "prepared":
+                return
+            rest = (time.monotonic() - begun) / done * (len(left) - done) if done else math.nan
             about = "" if math.isnan(rest) else f", about {format_seconds(rest)} left"
-            self.say(f"  {len(work) - len(left) + number + 1} of {len(work)}: {name}{about}")
-            body = json.dumps(work[name](), allow_nan=True)
+            self.say(
+                f"  {len(work) - len(left) + number + 1} of {len(work)}: {left[number]}{about}"
+            )
+
+        if left:
             place.mkdir(parents=True, exist_ok=True)
-            replace_file(file, body.encode())
-            found[name] = json.loads(body)
-        return {name: found[name] for name in work}
+        if parallel and self.jobs > 1:
+            tasks = {
+                number: Task(function=_compute_in_child, arguments=(files[name], work[name]))
+                for number, name in enumerate(left)
+            }
+            with closing(run_in_parallel(tasks, self.jobs, tell)) as over:
+                for number, why in over:
+                    if why:
+                        raise UsageError(f"{left[number]} failed: {why}")
+                    done += 1
+        else:
+            for number, name in enumerate(left):
+                tell(number, Event(kind="prepared"))
+                _compute_to_file(files[name], work[name])
+                done += 1
+        return {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
 
     def _note(self, name: str, real: Path | None, *words: str) -> None:
         source = f"generated {name} data" if real is None else f"{name}: {real.name}"
         said = f"{source}; {' '.join(words)}"
         if said not in self.settings:
             self.settings.append(said)
+
+
+def _compute_to_file(file: Path, function: Callable[[], Any]) -> None:
+    replace_file(file, json.dumps(function(), allow_nan=True).encode())
+
+
+def _compute_in_child(tell: Listener, file: Path, function: Callable[[], Any]) -> str:
+    """Compute a result in its own process; return the reason of failure or ``""``."""
+    del tell
+    try:
+        _compute_to_file(file, function)
+    except FedkgError as error:
+        return str(error)
+    return ""
 
 
 class SweepResults:

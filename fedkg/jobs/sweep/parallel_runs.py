@@ -1,72 +1,93 @@
-"""Run several runs of a sweep in parallel, each in a process on a share of the processors.
+"""Do several tasks in parallel, such as the runs of a sweep, each in a process on a share of the
+processors.
 
-A killed process counts as a failed run: it loses only what followed its last checkpoint, and the
-other runs continue.
+A killed process counts as a failed task, and the other tasks continue. A run loses only what
+followed its last checkpoint.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
+from typing import Any, Protocol
 
 from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
 from fedkg.errors import Stopped
 from fedkg.federated.executors.worker_pool import ignore_sigint
-from fedkg.jobs.events import Event
+from fedkg.jobs.events import Event, Listener
 
 SHUTDOWN_SECONDS = 5
 """Time for a process to end after a request; then it is killed."""
 
-CHILD_ENTRY_POINT = "fedkg.jobs.sweep.parallel_runs:run_cell_in_child"
-"""The function of a run's process.
+CHILD_ENTRY_POINT = "fedkg.jobs.sweep.parallel_runs:run_task_in_child"
+"""The function of a task's process.
 
 It is given by name, because importing it takes seconds, during which the process already watches
 its parent.
 """
 
-CellListener = Callable[[int, Event], None]
-"""Receives events of runs with the index of their cell."""
+TaskListener = Callable[[int, Event], None]
+"""Receives events of tasks with their number."""
+
+
+class TaskFunction(Protocol):
+    """A function of a module, which does a task in its process."""
+
+    def __call__(self, tell: Listener, /, *arguments: Any) -> str:
+        """Do the task and tell its events; return the reason of failure or ``""``.
+
+        `Any`: each function has its own arguments.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _RunningCell:
-    cell: int
+class Task:
+    """A function with its arguments after the listener."""
+
+    function: TaskFunction
+    arguments: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _RunningTask:
+    number: int
     share: tuple[int, ...]
     process: BaseProcess
     connection: Connection
 
 
 def run_in_parallel(
-    folder: Path, cells: Sequence[int], jobs: int, tell: CellListener, trust_code: bool = False
+    tasks: Mapping[int, Task], jobs: int, tell: TaskListener
 ) -> Generator[tuple[int, str]]:
-    """Run cells of a sweep, at most `jobs` at a time; yield each index and the reason of failure or
+    """Do tasks, at most `jobs` at a time; yield the number of each and the reason of failure or
     ``""``.
 
     Args:
-        cells: indices in the plan, in the order of starting.
-        tell: receives the events, in this process.
+        tasks: tasks by number, in the order of starting.
+        tell: receives the events, in this process; the first of each task is `prepared`.
     """
     waiting, free, running = (
-        list(cells),
-        split_processors(max(1, min(jobs, len(cells)))),
-        dict[Connection, _RunningCell](),
+        list(tasks),
+        split_processors(max(1, min(jobs, len(tasks)))),
+        dict[Connection, _RunningTask](),
     )
     try:
         while waiting or running:
             while waiting and free:
+                number = waiting.pop(0)
                 with ignore_sigint():
-                    begun = _start(folder, waiting.pop(0), free.pop(0), trust_code)
+                    begun = _start(number, tasks[number], free.pop(0))
                     running[begun.connection] = (
-                        begun  # register it before a listener can stop the sweep
+                        begun  # register it before a listener can stop the tasks
                     )
-                tell(begun.cell, Event(kind="prepared"))
+                tell(number, Event(kind="prepared"))
             for ready in wait(list(running)):
                 one = next(each for connection, each in running.items() if connection is ready)
                 try:
@@ -74,13 +95,13 @@ def run_in_parallel(
                 except (EOFError, OSError):
                     found = _describe_exit(one.process)
                 if isinstance(found, Event):
-                    tell(one.cell, found)
+                    tell(one.number, found)
                     continue
                 del running[one.connection]
                 one.connection.close()
                 one.process.join()
                 free.append(one.share)
-                yield one.cell, found
+                yield one.number, found
     finally:
         for left in running.values():
             left.process.terminate()
@@ -93,9 +114,9 @@ def run_in_parallel(
 
 
 def split_processors(jobs: int) -> list[tuple[int, ...]]:
-    """Split the processors of this process into one share per parallel run.
+    """Split the processors of this process into one share per parallel task.
 
-    With more runs than processors some runs share one.
+    With more tasks than processors some tasks share one.
     """
     every = (
         sorted(os.sched_getaffinity(0))
@@ -108,22 +129,22 @@ def split_processors(jobs: int) -> list[tuple[int, ...]]:
     return [tuple(every[first:last]) for first, last in pairwise(ends)]
 
 
-def _start(folder: Path, cell: int, share: tuple[int, ...], trust_code: bool) -> _RunningCell:
+def _start(number: int, task: Task, share: tuple[int, ...]) -> _RunningTask:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
         target=run_in_child,
         args=(
             CHILD_ENTRY_POINT,
-            (theirs, folder, cell, share, trust_code),
+            (theirs, share, pickle.dumps(task)),
             None,
             started_by_main_thread(),
         ),
-        name=f"run {cell + 1}",
+        name=f"task {number + 1}",
     )
     process.start()
     theirs.close()
-    return _RunningCell(cell=cell, share=share, process=process, connection=ours)
+    return _RunningTask(number=number, share=share, process=process, connection=ours)
 
 
 def _describe_exit(process: BaseProcess) -> str:
@@ -136,24 +157,24 @@ def _describe_exit(process: BaseProcess) -> str:
     )
 
 
-def run_cell_in_child(
-    connection: Connection, folder: Path, cell: int, share: tuple[int, ...], trust_code: bool
-) -> None:
-    """The main function of a run's process.
+def run_task_in_child(connection: Connection, share: tuple[int, ...], pickled: bytes) -> None:
+    """The main function of a task's process.
 
     It ignores Ctrl-C, which reaches all processes of a terminal; the parent decides and ends this
     one.
+
+    Args:
+        pickled: the task, which this process unpickles once it watches its parent, because the
+            imports take seconds.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, share)  # the run derives its workers and threads from this
+        os.sched_setaffinity(0, share)  # the task derives its workers and threads from this
     import torch
 
-    from fedkg.jobs.sweep.stored_plan import read_plan
-    from fedkg.jobs.sweep.sweep import run_cell
-
     torch.set_num_threads(len(share))
+    task: Task = pickle.loads(pickled)
     try:
-        connection.send(run_cell(read_plan(folder)[cell], folder, connection.send, trust_code))
-    except (BrokenPipeError, Stopped):  # the parent died or ends this run
+        connection.send(task.function(connection.send, *task.arguments))
+    except (BrokenPipeError, Stopped):  # the parent died or ends this task
         os._exit(1)

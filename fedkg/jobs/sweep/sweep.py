@@ -43,7 +43,7 @@ from fedkg.jobs.runner import RUNS_FOLDER, resume, run_job
 from fedkg.jobs.schema.job_differences import list_differences
 from fedkg.jobs.sweep.grid import Axis, Cell, expand_grid
 from fedkg.jobs.sweep.merged_results import comparison_csv, merge_results
-from fedkg.jobs.sweep.parallel_runs import CellListener, run_in_parallel
+from fedkg.jobs.sweep.parallel_runs import Task, TaskListener, run_in_parallel
 from fedkg.jobs.sweep.stored_plan import CELLS, is_sweep, read_plan
 from fedkg.jobs.trial_expansion import plan_trials
 from fedkg.jobs.trial_training import require_devices
@@ -149,7 +149,14 @@ def resume_sweep(
         if left:
             sweep_folder.write_json(FAILED_RUNS, failed)
         over = (
-            run_in_parallel(folder, left, jobs, watched, trust_code)
+            run_in_parallel(
+                {
+                    number: Task(function=_run_planned_cell, arguments=(number, folder, trust_code))
+                    for number in left
+                },
+                jobs,
+                watched,
+            )
             if jobs > 1
             else _run_in_order(folder, cells, left, watched, trust_code)
         )
@@ -180,7 +187,7 @@ def resume_sweep(
 
 
 def _run_in_order(
-    folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: CellListener, trust_code: bool
+    folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: TaskListener, trust_code: bool
 ) -> Generator[tuple[int, str]]:
     """Run cells in this process, in order; yield each index and the reason of failure or ``""``.
 
@@ -217,6 +224,11 @@ def run_cell(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> 
     ) as error:  # errors of one combination, such as overflow or lack of memory
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def _run_planned_cell(tell: Listener, number: int, folder: Path, trust_code: bool) -> str:
+    """Run a cell of a stored plan, in its own process; see `run_cell`."""
+    return run_cell(read_plan(folder)[number], folder, tell, trust_code)
 
 
 class _EventRelay:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fedkg.errors import UsageError
 from fedkg.papers.catalogue import PAPERS
@@ -158,7 +161,7 @@ def test_a_stopped_study_continues(tmp_path: Path) -> None:
         return len(calls)
 
     def rows(bench: Bench) -> Iterator[Row]:
-        found = bench.compute("a", {name: lambda n=name: work(n) for name in ("first", "second")})
+        found = bench.compute("a", {name: partial(work, name) for name in ("first", "second")})
         yield Row(label="sum", ours=(found["first"], found["second"]))
 
     paper, study = study_of(rows)
@@ -169,6 +172,41 @@ def test_a_stopped_study_continues(tmp_path: Path) -> None:
     assert calls == ["first", "second", "second"]
     assert result["rows"][0]["ours"] == [1, 3]
     assert not list(tmp_path.rglob("*.part"))
+
+
+def power_of_two(exponent: int) -> list[int]:
+    """Work of a study: 2 ** `exponent`, and the processors for it."""
+    if exponent < 0:
+        raise UsageError(f"{exponent} is below 0")
+    return [2**exponent, torch.get_num_threads()]
+
+
+def test_work_in_parallel_gives_the_results_of_work_in_order(tmp_path: Path) -> None:
+    work = {f"number {number}": partial(power_of_two, number) for number in (3, 1, 2)}
+    said: list[str] = []
+    two = Bench(folder=tmp_path, size="smoke", jobs=2, say=said.append)
+    found = two.compute("a", work, parallel=True)
+    assert [(name, value) for name, (value, _) in found.items()] == [
+        ("number 3", 8),
+        ("number 1", 2),
+        ("number 2", 4),
+    ]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    assert {threads for _, threads in found.values()} <= {max(1, cores // 2), -(-cores // 2)}
+    assert [line.partition(",")[0] for line in said] == [
+        "  1 of 3: number 3",
+        "  2 of 3: number 1",
+        "  3 of 3: number 2",
+    ]
+    again = {name: partial(power_of_two, -1) for name in work}
+    assert two.compute("a", again, parallel=True) == found
+
+
+def test_work_that_fails_in_parallel_is_named(tmp_path: Path) -> None:
+    two = Bench(folder=tmp_path, size="smoke", jobs=2, say=lambda _: None)
+    work = {f"number {number}": partial(power_of_two, number) for number in (-1, 5)}
+    with pytest.raises(UsageError, match=r"^number -1 failed: -1 is below 0"):
+        two.compute("a", work, parallel=True)
 
 
 def test_results_of_other_data_are_rejected(tmp_path: Path) -> None:

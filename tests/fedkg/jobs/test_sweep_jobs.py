@@ -46,9 +46,14 @@ def test_processors_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert split_processors(7) == [(1,), (3,), (5,), (7,), (9,), (1,), (3,)]
 
 
-@pytest.mark.parametrize(("cells", "most"), [([], 1), ([4, 2], 2)])
+def do_nothing(tell: object) -> str:
+    """A task."""
+    return ""
+
+
+@pytest.mark.parametrize(("runs", "most"), [([], 1), ([4, 2], 2)])
 def test_no_more_shares_are_made_than_there_are_runs(
-    cells: list[int], most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    runs: list[int], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The remaining runs of a sweep share the whole machine."""
     asked: list[int] = []
@@ -62,11 +67,9 @@ def test_no_more_shares_are_made_than_there_are_runs(
 
     monkeypatch.setattr(parallel_runs, "split_processors", one)
     monkeypatch.setattr(parallel_runs, "wait", stop)
-    with pytest.raises(KeyboardInterrupt) if cells else nullcontext():
-        assert (
-            list(parallel_runs.run_in_parallel(tmp_path, cells, 10**12, lambda cell, event: None))
-            == []
-        )
+    tasks = {number: parallel_runs.Task(function=do_nothing, arguments=()) for number in runs}
+    with pytest.raises(KeyboardInterrupt) if runs else nullcontext():
+        assert not list(parallel_runs.run_in_parallel(tasks, 10**12, lambda run, event: None))
     assert asked == [most]
 
 
@@ -121,7 +124,7 @@ def test_a_run_whose_process_is_killed_has_failed_and_goes_on_later(
 
     def kill(event: Event) -> None:
         if event.message == "run 1 of 2: s0":
-            (child,) = (one for one in multiprocessing.active_children() if one.name == "run 1")
+            (child,) = (one for one in multiprocessing.active_children() if one.name == "task 1")
             assert child.pid is not None
             os.kill(child.pid, signal.SIGKILL)
 
