@@ -336,7 +336,7 @@ def _predict_site(
             lines=lines,
             corrected=window.horizon * int(corrected.sum()),
             counts=counts,
-            notes=notes,
+            notes=(*notes, *_short_traces(samples, table, trial, window.history)),
         )
     if samples.source.task == "classes":
         corrected = (answers.argmax(1) != plain.argmax(1)).numpy()
@@ -363,6 +363,18 @@ def _predict_site(
         counts=counts,
         notes=notes,
     )
+
+
+def _short_traces(samples: Samples, table: Table, trial: Trial, history: int) -> tuple[str, ...]:
+    """A note that names the traces of the table without a forecast; empty if there are none."""
+    header, forecast = trial.pack.manifest.contract.trace, samples.source.traces
+    if header is None or forecast is None or header not in table:
+        return ()
+    short = [one for one in dict.fromkeys(table.texts(header)) if one and one not in set(forecast)]
+    if not short:
+        return ()
+    names = ", ".join(short[:5]) + (", ..." if short[5:] else "")
+    return (f"no forecast for {names}: none of these traces has a window of {history} steps",)
 
 
 def _count_forecasts(

@@ -198,6 +198,22 @@ def test_the_last_rows_of_every_trace_are_forecast_from(
     assert found["P"] == "2024-10-27 02:00:00Z"
 
 
+def test_traces_without_a_forecast_are_named(
+    series: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A window has six steps; R has five."""
+    write_lines(tmp_path / "a.csv", "Z")
+    with (tmp_path / "a.csv").open("a") as file:
+        file.writelines(f"2024-10-26T0{hour}:00:00Z,R,1,2\n" for hour in range(5))
+    (tmp_path / "sites.yaml").write_text("sites: {a: {url: a.csv}}\n")
+    done = call(
+        capsys, "predict", series / "run", "--site", "a", "--sites", tmp_path / "sites.yaml"
+    )
+    assert done.code == 0, done.err
+    note = "no forecast for R: none of these traces has a window of 6 steps"
+    assert note in " ".join((done.out + done.err).split())
+
+
 def predict(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Done:
     sites = str(folder / "new.yaml")
     return call(capsys, "predict", folder / "run", "--sites", sites, *words)
