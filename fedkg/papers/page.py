@@ -37,7 +37,8 @@ of two methods or the distance to a limit. A verdict follows one rule about thes
 - *not*: the interval includes 0 or is below it;
 - a claim about every training, such as a proved bound, is *reproduced* if it holds for each seed,
   otherwise *not*;
-- *cannot be reproduced because ...*: data or details are missing.
+- *cannot be reproduced because ...*: data or details are missing;
+- *one seed*: no verdict, because fewer than two seeds have a value.
 
 The column "ours" shows means over seeds with 95 % intervals of the measured value, which may differ
 from that number. "–" and "no claim" under "published" mark questions of ours that no paper answers,

@@ -63,7 +63,7 @@ class CausesData(Section):
     )
     season: Period | None = Field(
         default=None,
-        description="Length in steps of a course that all clients share, such as a day or a week; "
+        description="Length in steps of a seasonal pattern, such as a day or a week; "
         "its mean is subtracted.",
     )
     trend: Count | None = Field(

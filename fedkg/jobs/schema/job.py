@@ -131,7 +131,7 @@ class Scoring(Section):
         default="server",
         description=(
             "Who scores a site's updated model on the probe. `server`: the server; `sites`: each "
-            "site scores its own and tells the result, which a site can falsify."
+            "site scores its own model and reports the score, which it can falsify."
         ),
     )
     probe: Literal["covering", "plain"] = Field(
