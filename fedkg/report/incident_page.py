@@ -386,7 +386,7 @@ def _detail(
         "facts": facts,
         "text": rule["text"],
         "source": rule["source"],
-        "events": [_event(event, several) for event in events],
+        "events": [_event(event) for event in events],
         "events_note": ""
         if rule["events_found"] <= len(events)
         else f"The worst {len(events)} of {rule['events_found']:,} events are listed.",
@@ -416,7 +416,7 @@ def _detail(
     }
 
 
-def _event(event: Json, several: bool) -> Json:
+def _event(event: Json) -> Json:
     single = event["rows"] == 1
     begin, end = event["start"] or event["first"], event["end"] or event["last"]
     return {
