@@ -10,7 +10,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,8 +41,6 @@ STATE_FORMAT = 1
 """Version of the state file."""
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
