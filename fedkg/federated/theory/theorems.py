@@ -159,11 +159,6 @@ def privacy_loss(
     )
 
 
-def violation_model(rho: float, *, best: float, optimisation_error: float, slope: float) -> float:
-    """Proposition 4 for F1: ``F* - epsilon_opt - rho Delta_max``."""
-    return best - optimisation_error - rho * slope
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFit:
     """``f(t) = a / sqrt(t) + b rho``: a, b (0 when rho is), R^2 and its 95 % bootstrap interval, if

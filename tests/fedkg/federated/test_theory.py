@@ -108,13 +108,6 @@ def test_10_noisy_values_have_an_interval_around_their_fit() -> None:
         theorems.rate_fit([1.0, 0.5])
 
 
-@pytest.mark.parametrize(("rho", "f1"), [(0.0, 0.817), (0.053, 0.79315), (0.18, 0.736)])
-def test_11_the_violation_model(rho: float, f1: float) -> None:
-    assert theorems.violation_model(
-        rho, best=0.847, optimisation_error=0.03, slope=0.45
-    ) == pytest.approx(f1, abs=1e-12)
-
-
 def test_11_the_violation_fit_recovers_the_model_and_sees_the_fall_beyond_it() -> None:
     rhos = [0.0, 0.05, 0.1, 0.15, 0.18, 0.25, 0.3]
     scores = [0.817 - 0.45 * rho - (0.1 if rho > 0.18 else 0.0) for rho in rhos]
