@@ -387,14 +387,13 @@ def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formu
         yield formula, positive
 
 
-def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ...] | None:
-    """The comparisons that the formula, or (not `positive`) its negation, is a conjunction of, else
-    None.
+def comparisons(formula: Formula) -> tuple[Compare, ...] | None:
+    """The comparisons that the formula is a conjunction of, else None.
 
     That of windows at its top which begin at the step itself: see `at_any_step`.
     """
     parts = []
-    for part, holds in conjunction(at_any_step(formula), positive):
+    for part, holds in conjunction(at_any_step(formula)):
         if not isinstance(part, Compare):
             return None
         compare = part if holds else opposite_comparison(part)
