@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import gradient_estimators
 import numpy as np
 import pytest
 import torch
@@ -143,25 +144,29 @@ def test_signal_to_noise_uses_the_expected_length_of_the_noise() -> None:
 
 def test_heterogeneity_and_its_reduction() -> None:
     gradients = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 3.0]])
-    assert estimators.heterogeneity(gradients) == pytest.approx((2 + 2 + 4) / 3)
-    assert estimators.constrained_heterogeneity(
+    assert gradient_estimators.heterogeneity(gradients) == pytest.approx((2 + 2 + 4) / 3)
+    assert gradient_estimators.constrained_heterogeneity(
         gradients, torch.tensor([0.5, 0.5, 0.0])
     ) == pytest.approx(1.0)
-    assert estimators.reduction(gradients, torch.tensor([0.5, 0.5, 0.0])) == pytest.approx(
+    assert gradient_estimators.reduction(gradients, torch.tensor([0.5, 0.5, 0.0])) == pytest.approx(
         1 - 3 / 8
     )
-    assert estimators.reduction(torch.ones(3, 2), torch.ones(3) / 3) == 0.0
+    assert gradient_estimators.reduction(torch.ones(3, 2), torch.ones(3) / 3) == 0.0
 
 
 def test_smoothness_variance_and_gradient_bound() -> None:
     points = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 2.0]])
     curvature = torch.tensor([3.0, 0.5])
-    assert estimators.smoothness(points, points * curvature) == pytest.approx(3.0)
-    assert estimators.smoothness(points[1:3], points[1:3]) == 0.0
-    assert estimators.gradient_variance(torch.tensor([[1.0], [-1.0]])) == pytest.approx(1.0)
+    assert gradient_estimators.smoothness(points, points * curvature) == pytest.approx(3.0)
+    assert gradient_estimators.smoothness(points[1:3], points[1:3]) == 0.0
+    assert gradient_estimators.gradient_variance(torch.tensor([[1.0], [-1.0]])) == pytest.approx(
+        1.0
+    )
     norms = torch.tensor([[3.0, 4.0], [30.0, 40.0]])
-    assert estimators.gradient_bound(norms, torch.tensor([True, False])) == pytest.approx(5.0)
-    assert estimators.gradient_bound(norms, torch.tensor([False, False])) == 0.0
+    assert gradient_estimators.gradient_bound(norms, torch.tensor([True, False])) == pytest.approx(
+        5.0
+    )
+    assert gradient_estimators.gradient_bound(norms, torch.tensor([False, False])) == 0.0
 
 
 def test_the_share_of_hypotheses_with_wilsons_interval() -> None:
