@@ -10,12 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg._internal.safe_text import escape_hidden_in
-from fedkg.errors import MissingExtra
+from fedkg._internal.html_templates import template_environment
 from fedkg.evaluation.result import share_text
 from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from fedkg.graphs import Neighbour
 
 HERE = Path(__file__).parent
@@ -69,12 +70,9 @@ def incident_page(
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    try:
-        from markupsafe import Markup
+    template = report_environment("the incident report").get_template("incident_page.html.j2")
+    from markupsafe import Markup
 
-        template = report_environment().get_template("incident_page.html.j2")
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the incident report", "report") from error
     context = incident_context(incidents, neighbours=neighbours, causes=causes)
     text: str = template.render(
         context
@@ -88,19 +86,11 @@ def incident_page(
 
 
 @cache
-def report_environment() -> Any:  # `Any`: jinja2 is optional
-    """The environment of the templates of reports."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def report_environment(feature: str) -> Environment:
+    """The environment of the templates of reports. Raises MissingExtra."""
+    environment = template_environment(HERE, feature)
     from markupsafe import Markup, escape
 
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     environment.filters["coded"] = lambda text: Markup(
         re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     )

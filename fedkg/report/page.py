@@ -91,11 +91,11 @@ def write_report(folder: str | Path) -> Path:
 
 def page(records: RunRecords) -> str:
     """The report as one HTML document. Raises MissingExtra."""
-    try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
+    template = report_environment("writing the report").get_template("template.html.j2")
+    from markupsafe import Markup
 
-        template = report_environment().get_template("template.html.j2")
+    try:
+        from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
     figures = _Figures()
