@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.html_templates import template_environment
+from fedkg._internal.text_lists import count_noun
 from fedkg.evaluation.result import share_text
 from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 
@@ -148,10 +149,6 @@ def rule_title(rule: Mapping[str, Any]) -> str:
     return str(rule["title"]).rstrip(".") or str(rule["rule"]).replace("_", " ")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _title(tables: Sequence[Json]) -> str:
     sites = {table["site"] for table in tables}
     return f"{len(sites)} sites" if len(sites) > 1 else tables[0]["table"] if tables else "Nothing"
@@ -160,7 +157,7 @@ def _title(tables: Sequence[Json]) -> str:
 def _subtitle(tables: Sequence[Json], rules: Sequence[Json]) -> str:
     rows = sum(table["rows"] for table in tables)
     found = f", {tables[0]['found']}" if len(tables) == 1 and tables[0]["found"] else ""
-    return f"{_count(len(rules), 'rule')}, {_count(rows, 'row')}{found}"
+    return f"{count_noun(len(rules), 'rule')}, {count_noun(rows, 'row')}{found}"
 
 
 def _verdict(
@@ -171,9 +168,8 @@ def _verdict(
 ) -> list[str]:
     """The result in two or three sentences."""
     decided = len(violated) + len(satisfied)
-    missing = (
-        f"{_count(len(unknown), 'rule')} {'was' if len(unknown) == 1 else 'were'} not evaluated."
-    )
+    verb = "was" if len(unknown) == 1 else "were"
+    missing = f"{count_noun(len(unknown), 'rule')} {verb} not evaluated."
     if not decided:
         return ["No rule could be evaluated.", *([missing] if unknown else [])]
     if not violated:
@@ -186,7 +182,7 @@ def _verdict(
     worst = violated[0]
     said = [
         (
-            f"{len(violated):,} of {_count(decided, 'rule')} "
+            f"{len(violated):,} of {count_noun(decided, 'rule')} "
             f"{'is' if len(violated) == 1 else 'are'} violated."
         ),
         (
@@ -267,14 +263,14 @@ def _actions(
     unknown = [rule for rule in unknown if rule not in modelled]
     if modelled:
         actions.append(
-            f"Judge {_count(len(modelled), 'rule')} about changed inputs with a model: "
+            f"Judge {count_noun(len(modelled), 'rule')} about changed inputs with a model: "
             "`fedkg run` evaluates such rules on predictions."
         )
     if unknown:
         reasons = Counter(reason for rule in unknown for reason in _reasons(rule)[:1])
         reason, count = reasons.most_common(1)[0] if reasons else ("", 0)
         actions.append(
-            f"Make the missing data available: {_count(len(unknown), 'rule')} "
+            f"Make the missing data available: {count_noun(len(unknown), 'rule')} "
             f"{'was' if len(unknown) == 1 else 'were'} not evaluated"
             f"{f' (most often: {reason})' if reason else ''}."
         )
@@ -286,7 +282,7 @@ def _reasons(rule: Mapping[str, Any]) -> list[str]:
     if rule["notes"]:
         return [note.removeprefix("not evaluated: ") for note in rule["notes"]]
     return (
-        [f"unknown in all {_count(rule['unknown'], 'evaluation')}: values are missing"]
+        [f"unknown in all {count_noun(rule['unknown'], 'evaluation')}: values are missing"]
         if rule["unknown"]
         else ["no row of the tables is about it"]
     )
@@ -349,7 +345,7 @@ def _detail(
     decided = rule["violated"] + rule["satisfied"]
     facts = [
         (
-            f"Violated in {rule['violated']:,} of {_count(decided, 'evaluation')} "
+            f"Violated in {rule['violated']:,} of {count_noun(decided, 'evaluation')} "
             f"({share_text(rule['rate'])})."
         )
     ]
@@ -360,13 +356,14 @@ def _detail(
         )
     if rule["unknown"]:
         facts.append(
-            f"{_count(rule['unknown'], 'evaluation')} had no verdict, because values are missing."
+            f"{count_noun(rule['unknown'], 'evaluation')} had no verdict, because values are"
+            " missing."
         )
     if several:
         without = rule["sites_without_verdict"]
         facts.append(
-            f"Violated at {_count(rule['sites_violated'], 'site')}"
-            + (f", not evaluated at {_count(without, 'site')}." if without else ".")
+            f"Violated at {count_noun(rule['sites_violated'], 'site')}"
+            + (f", not evaluated at {count_noun(without, 'site')}." if without else ".")
         )
     return {
         "place": rule["rule"],
@@ -415,7 +412,7 @@ def _event(event: Json) -> Json:
         "start": begin,
         "end": "" if single else end,
         "duration": (f"{duration_text(event['duration'])}, " if event["duration"] else "")
-        + _count(event["rows"], "row"),
+        + count_noun(event["rows"], "row"),
         "extreme": event["extreme"] or event["read"],
         "limit": event["limit"],
         "margin": event["margin"],
@@ -510,7 +507,7 @@ def _panel(panel: Json, rule: Json) -> Json:
 def _trend_group(trends: Json, title: str, rule: str, is_ordered: bool) -> Json:
     """The trends over the same rows, one below the other."""
     return {
-        "title": f"{title}: {_count(trends['rows'], 'row')}",
+        "title": f"{title}: {count_noun(trends['rows'], 'row')}",
         "ticks": [  # a text at the end would stand out of the chart
             {"left": f"{100 * place:.1f}", "text": text}
             for place, text in trends["ticks"]
@@ -570,7 +567,7 @@ def _trend(one: Json, trends: Json, rule: str, is_ordered: bool) -> Json:
         "lines": lines,
         "path": _path(xs, one["y"], height, is_ordered),
         "label": f"{one['name']}: {spread}{f', {limit}' if limit else ''}. "
-        f"{_count(len(trends['violated']), 'stretch').replace('stretchs', 'stretches')} with "
+        f"{count_noun(len(trends['violated']), 'stretch').replace('stretchs', 'stretches')} with "
         f"violations of “{rule}”.",
     }
 
