@@ -300,21 +300,11 @@ def explain(code: str) -> tuple[str, str]:
         return CODES[key].title, CODES[key].page
 
 
-def explain_rule(paths: Sequence[str | Path], rule: str, entity: str = "") -> Description:
-    """Explain a rule of these files, or of a pack, with examples that the interpreter has
-    confirmed.
+def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
+    """Explain a rule of a pack, with examples that the interpreter has confirmed.
 
     Raises:
         UsageError: an unknown rule or entity.
-        CompileError, PackError: the files are wrong.
-    """
-    pack, _ = load_or_compile(paths)
-    return explain_in(pack, rule, entity)
-
-
-def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
-    """Explain a rule of a pack, as `explain_rule` does. Raises UsageError for an unknown rule or
-    entity.
     """
     from fedkg.evaluation.witness_verdict import replay
 

@@ -371,7 +371,7 @@ def detect_format(text: str, name: str) -> Syntax | NotRdf:
         root = _root(text)
         return "b2mml" if is_b2mml(root[0]) else _XML_SOURCES.get(root, "rdf-xml")
     if suffix not in EXTENSIONS and not _TURTLE_START.match(text):
-        return _other(text, suffix)
+        return _other(suffix)
     announced = EXTENSIONS.get(suffix, "turtle")
     return "turtle" if announced in ("rdf-xml", "json-ld") else announced
 
@@ -392,7 +392,7 @@ def _is_sssom(text: str, name: str) -> bool:
     return "\t" in line and "predicate_id" in line and _SSSOM_COLUMN.search(line) is not None
 
 
-def _other(text: str, suffix: str) -> NotRdf:
+def _other(suffix: str) -> NotRdf:
     """The diagnosis of a text that does not begin like Turtle and has a file name without a known
     suffix.
     """

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
@@ -117,11 +118,11 @@ def _show(proposed: Proposed, output: Path | None) -> None:
             )
         stdout_console().print(table)
     left_out = (
-        f"; {count(proposed.reviewed, 'mapping')} left out: reviewed, or by rule"
+        f"; {count_noun(proposed.reviewed, 'mapping')} left out: reviewed, or by rule"
         if proposed.reviewed
         else ""
     )
-    print_line(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
+    print_line(f"{count_noun(len(proposed.proposals), 'proposal')}{left_out}")
     if output is not None and output.name.endswith(".sssom.tsv"):
         print_line(f"{output}: the mappings that follow from a rule")
     elif output is not None:

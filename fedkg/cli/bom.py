@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import count, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import print_line
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import MissingExtra
 
@@ -36,4 +37,4 @@ def bom(
     check_output_path(output, "bom.json")
     found = list_materials(run)
     write_atomically(output, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    print_line(f"wrote {output}: {count(len(found['components']), 'component')}")
+    print_line(f"wrote {output}: {count_noun(len(found['components']), 'component')}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.inspect_knowledge import describe_other_contents
 from fedkg.cli.site_options import SiteName, SitesPath, check_sites, require_sites
 from fedkg.errors import FedkgError, UsageError
@@ -111,7 +112,9 @@ def check(
 def count_problems(severities: list[str]) -> str:
     """``2 errors, 1 warning``."""
     return ", ".join(
-        count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities
+        count_noun(severities.count(kind), kind)
+        for kind in ("error", "warning")
+        if kind in severities
     )
 
 
@@ -130,8 +133,8 @@ def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = F
         counts = result.counts
         named = ", ".join(str(path) for path in rules)
         print_line(
-            f"{named}: clean, {count(counts.rules, 'rule')}, "
-            f"{count(counts.rows, 'bound row')}{describe_other_contents(counts)}"
+            f"{named}: clean, {count_noun(counts.rules, 'rule')}, "
+            f"{count_noun(counts.rows, 'bound row')}{describe_other_contents(counts)}"
         )
     return not troubles
 

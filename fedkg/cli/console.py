@@ -71,11 +71,6 @@ def print_note(text: str) -> None:
     typer.echo(escape_hidden(text), err=True)
 
 
-def count(number: int, noun: str) -> str:
-    """``1 rule``, ``2,000 rules``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def print_json(value: Any) -> None:
     """Print a JSON document to stdout. `Any`: JSON.
 

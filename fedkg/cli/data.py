@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
@@ -61,8 +62,8 @@ def ai4i(
     if as_json:
         print_json({"table": str(output), "rows": frame.rows, "columns": list(frame.headers)})
     else:
-        columns_text = count(len(frame.headers), "column")
-        print_line(f"{output}: {count(frame.rows, 'row')}, {columns_text}")
+        columns_text = count_noun(len(frame.headers), "column")
+        print_line(f"{output}: {count_noun(frame.rows, 'row')}, {columns_text}")
 
 
 @app.command("plant")

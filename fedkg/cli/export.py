@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, TrustCode, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, TrustCode, print_json, print_line
 from fedkg.errors import MissingExtra
 
 
@@ -70,7 +71,7 @@ def export(
     enforced = sum(rule["status"] == "enforced" for rule in found["rules"])
     others = len(found["rules"]) - enforced
     print_line(
-        f"wrote {output / found['model']} and certificate.json: {count(enforced, 'rule')} enforced,"
-        f" {others} not; verified on {found['verification']['inputs']:,} random inputs, in"
-        f" {time.monotonic() - begun:.1f} s"
+        f"wrote {output / found['model']} and certificate.json: {count_noun(enforced, 'rule')}"
+        f" enforced, {others} not; verified on {found['verification']['inputs']:,} random inputs,"
+        f" in {time.monotonic() - begun:.1f} s"
     )

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.observation_options import (
     LOOPBACK,
     MetricsAddress,
@@ -89,7 +90,9 @@ def init(
                 help="leave out --sites",
             )
         simulated = create_simulation(job, folder)
-        print_line(f"{count(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}")
+        print_line(
+            f"{count_noun(len(simulated.sites), 'site')}; simulate: flwr run {folder / 'app'}"
+        )
         return
     created = create_federation(
         job, folder, address=address, sites=_read_names(sites), trust_code=trust_code
@@ -202,7 +205,7 @@ def bundle(
     check_output_path(path, "fedkg-offline.zip")
     packages = write_bundle(path, wheels=wheels)
     added = f", {path.stat().st_size / 2**20:.0f} MiB of wheels" if wheels else ""
-    print_line(f"{path}: {count(len(packages), 'package')} with versions, INSTALL.md{added}")
+    print_line(f"{path}: {count_noun(len(packages), 'package')} with versions, INSTALL.md{added}")
 
 
 @server_app.command("run")
@@ -282,7 +285,7 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
         left = max(0.0, found.round_since + found.deadline - time.time())
         print_line(
             f"round {found.round} of {found.rounds} of {found.trial}: {len(answered)} of "
-            f"{count(found.asked, 'site')} answered, {found.needed} needed; the round ends in "
+            f"{count_noun(found.asked, 'site')} answered, {found.needed} needed; the round ends in "
             f"{_format_seconds(left)} at the latest"
         )
         if found.round_seconds:
@@ -301,8 +304,9 @@ def show_status(folder: ServerFolder, as_json: AsJson = False) -> None:
         if not site.admitted and not site.left:
             state = f"not admitted, {seen}"
         print_line(
-            f"{name}: {state}, {count(site.answers, 'answer')}, {count(site.failures, 'failure')}, "
-            f"last round {site.round}" + (f"; {site.error.splitlines()[0]}" if site.error else "")
+            f"{name}: {state}, {count_noun(site.answers, 'answer')}, "
+            f"{count_noun(site.failures, 'failure')}, last round {site.round}"
+            + (f"; {site.error.splitlines()[0]}" if site.error else "")
         )
     if change:
         _show_change(change, list(found.sites))

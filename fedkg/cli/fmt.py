@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.output_files import format_diff, write_atomically
 from fedkg.errors import UsageError
 from fedkg.limits import read_file, read_stream
@@ -123,7 +124,7 @@ def _print_changes(formed: list[_FormattedFile], *, check: bool, diff: bool) -> 
             print_note(f"{one.name} is not formatted")
         if changed:
             print_note(
-                f"{count(len(changed), 'file')} to format: fedkg fmt "
+                f"{count_noun(len(changed), 'file')} to format: fedkg fmt "
                 f"{' '.join(one.name for one in changed)}"
             )
         return

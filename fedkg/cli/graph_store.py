@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg._internal.text_lists import count_noun
 from fedkg.authoring import require_file
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.errors import FedkgError
 from fedkg.limits import read_file
 
@@ -97,7 +98,7 @@ def list_graphs(files: Graphs, use: Uses = None, as_json: AsJson = False) -> Non
     _print_diagnostics(diagnostics)
     for one in found:
         source = f"  from {', '.join(one.sources)}" if one.sources else ""
-        print_line(f"{one.kind:<10} {one.iri}  {count(one.triples, 'triple')}{source}")
+        print_line(f"{one.kind:<10} {one.iri}  {count_noun(one.triples, 'triple')}{source}")
 
 
 @app.command("query")
@@ -184,10 +185,10 @@ def _print_loaded(facts: dict[str, Any]) -> None:
 def _print_store(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
     print_line(
-        f"{facts['store']}: {count(facts['triples'], 'triple')} of "
-        f"{count(len(facts['files']), 'file')}, checksum {facts['checksum']}"
+        f"{facts['store']}: {count_noun(facts['triples'], 'triple')} of "
+        f"{count_noun(len(facts['files']), 'file')}, checksum {facts['checksum']}"
     )
     for file in facts["files"]:
-        print_line(f"  {file['name']}: {count(file['triples'], 'triple')}")
+        print_line(f"  {file['name']}: {count_noun(file['triples'], 'triple')}")
         for graph in file["graphs"] if len(file["graphs"]) > 1 else ():
-            print_line(f"    {graph['graph']}: {count(graph['triples'], 'triple')}")
+            print_line(f"    {graph['graph']}: {count_noun(graph['triples'], 'triple')}")

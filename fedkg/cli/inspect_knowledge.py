@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedkg.cli.console import count
+from fedkg._internal.text_lists import count_noun
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
@@ -21,7 +21,7 @@ def describe_other_contents(counts: PackCounts) -> str:
         ("set", counts.sets),
         ("cause", counts.causes),
     )
-    return "".join(f", {count(found, kind)}" for kind, found in kinds if found)
+    return "".join(f", {count_noun(found, kind)}" for kind, found in kinds if found)
 
 
 def other_content_lines(pack: Pack, rows: int) -> Iterator[str]:
@@ -45,7 +45,7 @@ def other_content_lines(pack: Pack, rows: int) -> Iterator[str]:
     if manifest.causes:
         yield "\nCauses"
     for cause in manifest.causes:
-        yield f"  {cause.name}: {count(len(cause.drives), 'pair')}"
+        yield f"  {cause.name}: {count_noun(len(cause.drives), 'pair')}"
 
 
 def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
     said = f"; proven: {', '.join(proven[one] for one in model.proven)}" if model.proven else ""
     yield f"  {model.name}: {what} {model.output}, true values in column `{model.column}`{said}"
     if model.network is not None:
-        yield f"    from an earlier model of {count(len(model.network.layers), 'layer')}"
+        yield f"    from an earlier model of {count_noun(len(model.network.layers), 'layer')}"
     for clause in model.clauses:
         bank = pack.conditions[clause.bank]
         more = f" and {bank.rows - 1:,} more" if bank.rows > 1 else ""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, stdout_console
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, stdout_console
 from fedkg.cli.inspect_job import inspect_job, is_job
 from fedkg.cli.inspect_knowledge import describe_other_contents, other_content_lines
 
@@ -133,8 +134,8 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
 def summary(counts: PackCounts) -> str:
     """``4 rules, 120 bound rows in 3 banks``, and what else the pack contains."""
     return (
-        f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in "
-        f"{count(counts.banks, 'bank')}{describe_other_contents(counts)}"
+        f"{count_noun(counts.rules, 'rule')}, {count_noun(counts.rows, 'bound row')} in "
+        f"{count_noun(counts.banks, 'bank')}{describe_other_contents(counts)}"
     )
 
 
@@ -147,7 +148,7 @@ def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
     console.print()
     console.print(_columns(facts))
     for i, bank in enumerate(facts["banks"]):
-        head = f"  {count(bank['bound_rows'], 'row')} of {', '.join(bank['rules'])}  "
+        head = f"  {count_noun(bank['bound_rows'], 'row')} of {', '.join(bank['rules'])}  "
         console.print(Text.assemble("\n", (f"Bank {i}", "bold"), head, (bank["hash"], "dim")))
         console.print(Text(f"  {bank['skeleton']}"))
         for example in bank["examples"]:
@@ -224,7 +225,7 @@ def placement_lines(pack: Pack, every: bool = False) -> list[str]:
     for (source, where), parts in sorted(groups.items()):
         all_told = every or where == "refused" or len(parts) <= MAX_PARTS
         more = "" if all_told else f", such as {parts[0].part} (--parts lists each)"
-        lines.append(f"{source}: {count(len(parts), 'part')} {PLACEMENT_TEXT[where]}{more}")
+        lines.append(f"{source}: {count_noun(len(parts), 'part')} {PLACEMENT_TEXT[where]}{more}")
         lines += [
             f"  {_part(placement)}"
             for placement in parts

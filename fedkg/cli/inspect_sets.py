@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedkg.cli.console import count
+from fedkg._internal.text_lists import count_noun
 
 if TYPE_CHECKING:
     from fedkg.pack.feasible_sets import ClientSet, KeptSet
@@ -33,7 +33,7 @@ def set_lines(sets: Sequence[KeptSet], most: int) -> Iterator[str]:
             yield f"    {one.client or one.iri}: {_shape(kept, one)}"
         if len(kept.clients) > most:
             yield (
-                f"    and {count(len(kept.clients) - most, 'client')} more (--rows "
+                f"    and {count_noun(len(kept.clients) - most, 'client')} more (--rows "
                 f"{len(kept.clients)} shows all)"
             )
 
@@ -45,7 +45,7 @@ def _client_text(kept: KeptSet) -> str:
     return (
         f"{kept.clients[0].client or kept.clients[0].iri} alone"
         if len(kept.clients) == 1
-        else count(len(kept.clients), "client")
+        else count_noun(len(kept.clients), "client")
     )
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import MissingExtra, UsageError
 
@@ -61,11 +62,14 @@ def write_learned(
     if as_json:
         print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
         return
-    parts = (count(len(found.properties), "mined formula"), count(len(found.edges), "causal edge"))
+    parts = (
+        count_noun(len(found.properties), "mined formula"),
+        count_noun(len(found.edges), "causal edge"),
+    )
     window = f"; data from {found.window[0]} to {found.window[1]}" if found.window else ""
     print_line(
         f"{output}: {', '.join(parts)}, evidence about "
-        f"{count(len({one.rule for one in found.evidence}), 'rule')}{window}"
+        f"{count_noun(len({one.rule for one in found.evidence}), 'rule')}{window}"
     )
     print_line(f"next: fedkg suggest {output}")
 

@@ -10,7 +10,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fedkg._internal.safe_text import escape_hidden
-from fedkg.cli.console import count, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import print_note
 from fedkg.cli.evaluate import require_table
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, load_selected, require_sites
@@ -41,8 +42,6 @@ STATE_FORMAT = 1
 """Version of the state file."""
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +162,7 @@ def monitor(
     except KeyboardInterrupt as error:
         watch.save()
         raise Stopped(
-            f"stopped after {count(watch.stream.rows, 'row')}",
+            f"stopped after {count_noun(watch.stream.rows, 'row')}",
             help=f"the same command continues from {state}"
             if state is not None
             else "add --state FILE; the same command then continues",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, stdout_console
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, stdout_console
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 from fedkg.errors import TableError, UsageError
@@ -138,8 +139,8 @@ def new(
         )
         return
     if drafted.sites_text and sites is not None:
-        print_line(f"{sites}: {count(drafted.sites, 'site')}")
-    print_line(f"{output}: {count(rules, 'rule')} for {drafted.name}")
+        print_line(f"{sites}: {count_noun(drafted.sites, 'site')}")
+    print_line(f"{output}: {count_noun(rules, 'rule')} for {drafted.name}")
     if missing:
         print_line(_describe_tags(tags, missing))
         if sites is None and _match_starts(missing, drafted.table):
@@ -199,9 +200,11 @@ def _translate_requirements(
             how += _describe_agreement(differing[one.rule])
         table.add_row(escape(one.requirement), escape(one.component), one.rule or "-", escape(how))
     stdout_console().print(table)
-    print_line(f"{output}: {rules} of {count(len(draft.requirements), 'requirement')}")
+    print_line(f"{output}: {rules} of {count_noun(len(draft.requirements), 'requirement')}")
     if errors:
-        print_line(f"first correct the {count(errors, 'error')} of the draft, which {check} lists")
+        print_line(
+            f"first correct the {count_noun(errors, 'error')} of the draft, which {check} lists"
+        )
     else:
         print_line(f"next:\n  {check}")
 
@@ -404,7 +407,7 @@ def _describe_tags(tags: int, missing: Mapping[str, str | None]) -> str:
         if len(missing) > MAX_LISTED
         else []
     )
-    return "; ".join([f"{tags - len(missing)} of {count(tags, 'tag')} found", *named, *more])
+    return "; ".join([f"{tags - len(missing)} of {count_noun(tags, 'tag')} found", *named, *more])
 
 
 def _relative_path(sheet: Path, output: Path) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 
 if TYPE_CHECKING:
     from fedkg_compiler.graph.alignment.alignment_consequences import Entailed
@@ -131,7 +132,7 @@ def report(
     low = [key for key, value in REFERENCE.items() if getattr(found.total, key) < value]
     if low:
         parts = ", ".join(
-            f"{count(REFERENCE[key] - getattr(found.total, key), key.removesuffix('s'))}"
+            f"{count_noun(REFERENCE[key] - getattr(found.total, key), key.removesuffix('s'))}"
             for key in low
         )
         print_line(

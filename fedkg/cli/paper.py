@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 from fedkg.cli.output_files import check_output_path
 from fedkg.cli.progress import ProgressDisplay
 from fedkg.cli.run_job import stop_on_sigterm
@@ -117,8 +118,8 @@ def _run(
     said = f"about {format_seconds(60 * minutes)} on two quiet cores" if size == "reduced" else ""
     said = said or ("seconds each" if size == "smoke" else "hours")
     print_note(
-        f"{paper.title}: {count(len(studies), 'study').replace('studys', 'studies')}, {said}, in"
-        f" {folder}. Ctrl-C stops; the same command continues."
+        f"{paper.title}: {count_noun(len(studies), 'study').replace('studys', 'studies')}, {said},"
+        f" in {folder}. Ctrl-C stops; the same command continues."
     )
     results, failed, begun, done = [], {}, time.monotonic(), 0.0
     for number, study in enumerate(studies):
@@ -161,7 +162,7 @@ def _show(paper: Paper, result: dict[str, Any]) -> None:
 
     print_line(
         f"\n{paper.name}, {result['study']}: {result['title']} (size {result['size']},"
-        f" {count(result['seeds'], 'seed')}, {result['seconds']:.0f} s)"
+        f" {count_noun(result['seeds'], 'seed')}, {result['seconds']:.0f} s)"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for header in ("", "published", "ours, mean and 95 % interval", "verdict", "note"):
@@ -202,4 +203,4 @@ def _write_page(page: Path, name: str | None, out: Path | None) -> None:
     check_output_path(page, "claims.md", option="--page")
     results = collect(folders, page.with_suffix(".json"))
     write_results(results, page)
-    print_line(f"{page}: {count(len(results), 'result')}")
+    print_line(f"{page}: {count_noun(len(results), 'result')}")

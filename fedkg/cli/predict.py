@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkg._internal.safe_text import escape_csv_cell
-from fedkg.cli.console import AsJson, TrustCode, count, print_json, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, TrustCode, print_json, print_line, print_note
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath
 from fedkg.errors import MissingExtra
@@ -83,7 +84,7 @@ def predict(
     for text in summary_lines(found):
         show(text)
     if output is not None:
-        print_line(f"{count(len(lines), 'prediction')} in {output}")
+        print_line(f"{count_noun(len(lines), 'prediction')} in {output}")
 
 
 def table_text(lines: Sequence[dict[str, Any]]) -> str:
@@ -128,7 +129,7 @@ def summary_lines(found: Predictions) -> list[str]:
     for one in found.sites:
         owner = f"the model of {one.model}" if one.model else "the model of all sites"
         lines.append(
-            f"site {one.site}: {count(len(one.lines), 'prediction')} by {owner}, "
+            f"site {one.site}: {count_noun(len(one.lines), 'prediction')} by {owner}, "
             f"{one.corrected:,} corrected by rules"
         )
         lines += [

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line
 from fedkg.cli.output_files import check_output_path
 from fedkg.errors import UsageError
 
@@ -42,7 +43,7 @@ def publish(
         print_json({"folder": str(folder), "files": sorted(files)})
         return
     pages = sum(name.endswith(".html") for name in files)
-    contents = f"{count(pages, 'page')} and {count(len(files) - pages, 'source')}"
+    contents = f"{count_noun(pages, 'page')} and {count_noun(len(files) - pages, 'source')}"
     print_line(f"{folder}: {contents}; open index.html")
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, TrustCode, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, TrustCode, print_json, print_line
 from fedkg.errors import MissingExtra
 
 
@@ -57,7 +58,7 @@ def reproduce(
         for text in found.differences:
             print_line(text)
         if found.more:
-            print_line(f"and {count(found.more, 'more difference')}")
+            print_line(f"and {count_noun(found.more, 'more difference')}")
         for text in found.environment_changes:
             print_line(f"changed environment: {text}")
         verdict = (

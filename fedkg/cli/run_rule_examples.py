@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def run_examples(
             )
         elif results:
             print_line(
-                f"{count(len(results), 'example')}, {len(failed)} not as expected"
+                f"{count_noun(len(results), 'example')}, {len(failed)} not as expected"
                 if failed
-                else f"{count(len(results), 'example')}, all as expected"
+                else f"{count_noun(len(results), 'example')}, all as expected"
             )
     if errors or failed or undecided:
         raise typer.Exit(1)
@@ -105,7 +106,7 @@ class SiteVerdicts:
         """``ok    limit  north: decided in 58 of 60 evaluations``."""
         word = "ok   " if self.passed else "WRONG"
         found = self.problem or (
-            f"decided in {self.decided:,} of {count(self.evaluations, 'evaluation')}"
+            f"decided in {self.decided:,} of {count_noun(self.evaluations, 'evaluation')}"
             if self.evaluations
             else "no row is about it"
         )
@@ -128,7 +129,7 @@ def _decide_at_sites(rules: Sequence[Path], sites: Path | None, site: str) -> li
             if one.missing:
                 problem = f"the table has no column {', '.join(f'`{x}`' for x in one.missing)}"
             elif one.evaluations and not verdicts:
-                problem = f"unknown in all {count(one.evaluations, 'evaluation')}"
+                problem = f"unknown in all {count_noun(one.evaluations, 'evaluation')}"
             found.append(
                 SiteVerdicts(
                     rule=one.rule,

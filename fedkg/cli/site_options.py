@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.console import count, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import print_line, print_note
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class CheckedSites:
     def show(self) -> None:
         """Print a line for each site on stdout, and problems on stderr."""
         for name, table in self.tables.items():
-            print_line(f"{name}: {count(table.table.rows, 'row')}; {_format_columns(table)}")
+            print_line(f"{name}: {count_noun(table.table.rows, 'row')}; {_format_columns(table)}")
             for note in table.notes:
                 print_note(f"note: {name}: {note}")
         for name, problem in self.problems.items():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line
 from fedkg.cli.learned_graph import read_findings
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.review_suggestions import ReviewOptions, review
@@ -188,8 +189,8 @@ def suggest(
         print_line(made.text.rstrip("\n"))
     else:
         print_line(
-            f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, "
-            f"{count(made.notes, 'note')}"
+            f"{output}: {count_noun(made.rules, 'rule')}, {count_noun(made.causes, 'cause')}, "
+            f"{count_noun(made.notes, 'note')}"
         )
         graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or [
             "learned.trig"
@@ -213,7 +214,7 @@ def _show_reviewed(run: Path, output: Path | None, text: str, decided: int) -> N
     if text and output is None:
         print_line(text.rstrip("\n"))
     elif text:
-        print_line(f"{output}: accepted suggestions, with {count(decided, 'decision')} in all")
+        print_line(f"{output}: accepted suggestions, with {count_noun(decided, 'decision')} in all")
         print_line(f"next: fedkg check YOUR-RULES.fkg {shlex.quote(str(output))}")
     else:
         print_line(f"next: fedkg suggest {shlex.quote(str(run))} --accepted -o accepted.fkg")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_line, print_note
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_line, print_note
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
@@ -132,11 +133,11 @@ def _text(report: Report, data: str) -> str:
 def _summary(report: Report, data: str) -> str:
     """``plant.ttl does not conform: 2 violations, 1 warning; 4 focus nodes; 10 triples ...``."""
     severities = Counter(result.level for result in report.results)
-    found = ", ".join(count(number, name) for name, number in sorted(severities.items()))
-    inferred = f"; rules added {count(report.inferred, 'triple')}" if report.inferred else ""
-    checked = count(report.focus_nodes, "focus node")
+    found = ", ".join(count_noun(number, name) for name, number in sorted(severities.items()))
+    inferred = f"; rules added {count_noun(report.inferred, 'triple')}" if report.inferred else ""
+    checked = count_noun(report.focus_nodes, "focus node")
     if report.unchecked:
-        inferred += f"; {count(report.unchecked, 'constraint')} not checked"
+        inferred += f"; {count_noun(report.unchecked, 'constraint')} not checked"
     if not report.results:
         none = " (no shape has a focus node)" if not report.focus_nodes else ""
         how = "conforms" if report.conforms else "was not fully checked"

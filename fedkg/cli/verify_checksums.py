@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg._internal.text_lists import count_noun
+from fedkg.cli.console import AsJson, print_json, print_line
 from fedkg.errors import FederationError, MissingExtra
 
 
@@ -68,9 +69,9 @@ def verify(
         for problem in found.problems:
             print_line(problem)
         print_line(
-            f"damaged: {count(len(found.problems), 'problem')}"
+            f"damaged: {count_noun(len(found.problems), 'problem')}"
             if found.problems
-            else f"intact: {count(found.files, 'file')}; checksum of the log: {found.checksum}"
+            else f"intact: {count_noun(found.files, 'file')}; checksum of the log: {found.checksum}"
         )
     if found.problems:
         raise typer.Exit(1)
@@ -85,9 +86,9 @@ def _verify_signature(folder: Path, keys: list[Path], as_json: bool) -> None:
         if (folder / "environment.json").exists():
             from fedkg.deploy.run_attestation import verify_attestation
 
-            subject = count(len(verify_attestation(folder, keys)["subject"]), "model")
+            subject = count_noun(len(verify_attestation(folder, keys)["subject"]), "model")
         else:
-            subject = count(len(verify_folder(folder, keys).files), "file")
+            subject = count_noun(len(verify_folder(folder, keys).files), "file")
     except FederationError as error:
         if not as_json:
             raise

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg._internal.notebook_html import notebook_html
+from fedkg._internal.text_lists import count_noun
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty
@@ -25,11 +26,6 @@ from fedkg.errors import LayoutError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def _count(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class _Each:
@@ -150,13 +146,13 @@ class ConstraintReport:
     @override
     def __repr__(self) -> str:
         size = (
-            f"{_count(self._shape[0], 'window')} of {_count(self._shape[1], 'step')}"
+            f"{count_noun(self._shape[0], 'window')} of {count_noun(self._shape[1], 'step')}"
             if len(self._shape) == 2
-            else _count(self._of.batch, "row")
+            else count_noun(self._of.batch, "row")
         )
         return (
-            f"ConstraintReport({size}, {_count(self._of.pack.rows, 'constraint')} of "
-            f"{_count(len(self._of.pack.manifest.rules), 'rule')})"
+            f"ConstraintReport({size}, {count_noun(self._of.pack.rows, 'constraint')} of "
+            f"{count_noun(len(self._of.pack.manifest.rules), 'rule')})"
         )
 
     def _repr_html_(self) -> str:

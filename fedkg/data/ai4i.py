@@ -30,7 +30,6 @@ SPEED, TORQUE, WEAR = "Rotational speed [rpm]", "Torque [Nm]", "Tool wear [min]"
 FAILURE = "Machine failure"
 MODES = ("TWF", "HDF", "PWF", "OSF", "RNF")
 FEATURES = (AIR, PROCESS, SPEED, TORQUE, WEAR)
-HEADERS = (UDI, PRODUCT, TYPE, *FEATURES, FAILURE, *MODES)
 
 VARIANTS = ("L", "M", "H")
 SHARES = (0.6, 0.3, 0.1)

@@ -74,7 +74,7 @@ def run_discovery(folder: Path, run: Path, files: JobFiles, sites: AskedSites) -
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     causes, contract = files.pack.manifest.causes, files.pack.manifest.contract
     try:
-        joined = join_sites(job, files, sites)
+        joined = join_sites(files, sites)
         everything = joined.series(prior(causes, list(sites.names)))
         learning = EpochsAtSites(
             job=job,
@@ -136,7 +136,7 @@ class JoinedSites:
         return hashlib.sha256(self.states.tobytes()).hexdigest()
 
 
-def join_sites(job: CausesJob, files: JobFiles, sites: AskedSites) -> JoinedSites:
+def join_sites(files: JobFiles, sites: AskedSites) -> JoinedSites:
     """Align the clocks of all sites, and ask for the states of their filters.
 
     Raises:

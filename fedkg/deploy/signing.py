@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,13 +77,12 @@ def create_key(folder: str | Path, name: str = "signing") -> Path:
     return private
 
 
-def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str] = ()) -> Path:
+def sign_folder(folder: str | Path, key: str | Path) -> Path:
     """Sign every file of a folder, or one file, and write the signature.
 
     Args:
         folder: the folder or file; it must not contain symbolic links.
         key: a private key that `create_key` wrote.
-        without: names at the top of the folder that are not signed, such as ``keys``.
 
     Returns:
         The signature's file: `SIGNATURE` in the folder, or beside the file.
@@ -94,7 +93,7 @@ def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str]
         MissingExtra: the library is not installed.
     """
     folder, key = Path(folder), Path(key)
-    hashing = _hashing(folder, without)
+    hashing = _hashing(folder)
     load_private_key(key)
     from model_signing import signing
 
@@ -116,18 +115,13 @@ def sign_folder(folder: str | Path, key: str | Path, *, without: Collection[str]
 
 
 def verify_folder(
-    folder: str | Path,
-    trusted_keys: Sequence[str | Path],
-    *,
-    without: Collection[str] = (),
-    name: str = "",
+    folder: str | Path, trusted_keys: Sequence[str | Path], *, name: str = ""
 ) -> Signature:
     """Compare every file of a signed folder, or a signed file, with its signature.
 
     Args:
         folder: the folder or file.
         trusted_keys: public keys, one of which must have signed.
-        without: names at the top of the folder that need no signature.
         name: the folder in messages, if it is a temporary one; empty: its path.
 
     Raises:
@@ -137,7 +131,7 @@ def verify_folder(
         MissingExtra: the library is not installed.
     """
     folder = Path(folder)
-    hashing = _hashing(folder, without)
+    hashing = _hashing(folder)
     from cryptography.exceptions import InvalidSignature
     from model_signing import verifying
 
@@ -155,7 +149,7 @@ def verify_folder(
             received=f"a signature by the key {signer[:16]}",
             help="ask whoever signed it for the public key, over another channel",
         )
-    if unsigned := left_out - {SIGNATURE, *without}:
+    if unsigned := left_out - {SIGNATURE}:
         raise FederationError(
             f"the signature of {shown} does not cover all of its files",
             received=f"left out: {', '.join(sorted(unsigned))}",
@@ -304,7 +298,7 @@ def _cryptography() -> tuple[Any, Any]:
     return ec, serialization
 
 
-def _hashing(folder: Path, without: Collection[str]) -> Hashing:
+def _hashing(folder: Path) -> Hashing:
     """How files are hashed: all of them, those of Git too."""
     try:
         from model_signing import hashing
@@ -312,7 +306,7 @@ def _hashing(folder: Path, without: Collection[str]) -> Hashing:
         raise MissingExtra("signing", "flower") from error
     if not folder.exists():
         raise UsageError(f"there is no file or folder {folder}", help="check the path")
-    return hashing.Config().set_ignored_paths(paths=[SIGNATURE, *without], ignore_git_paths=False)
+    return hashing.Config().set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=False)
 
 
 def _read_signature(

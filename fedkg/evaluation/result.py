@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.notebook_html import notebook_html
+from fedkg._internal.text_lists import count_noun
 from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.errors import MissingExtra
 from fedkg.evaluation.row_explanation import PURE_NUMBERS
@@ -869,7 +870,7 @@ def _first_note(notes: tuple[str, ...]) -> str:
 def outcome(evaluation: Evaluation) -> list[str]:
     """Sentences about the table, the number and rate of violated rules, and rules not evaluated."""
     rules = evaluation.rules
-    lines = [f"{evaluation.table}: {_count_text(evaluation.rows, 'row')}; {evaluation.found}"]
+    lines = [f"{evaluation.table}: {count_noun(evaluation.rows, 'row')}; {evaluation.found}"]
     lines += [f"note: {note}" for note in evaluation.notes]
     decided = [rule for rule in rules if rule.satisfied or rule.violated]
     undecided = [
@@ -952,27 +953,20 @@ def knowledge_lines(model: Agreement) -> list[str]:
             f"({model.right / model.labelled:.1%})"
         )
     if model.empty and model.first_empty is not None:
-        where = f"{_count_text(model.empty, 'row')}, first in row {model.first_empty + 1}"
+        where = f"{count_noun(model.empty, 'row')}, first in row {model.first_empty + 1}"
         lines.append(f"{model.model}: allows nothing in {where}: its clauses contradict")
     if model.disjoint and model.first_disjoint is not None:
-        where = f"{_count_text(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
+        where = f"{count_noun(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
         lines.append(
             f"{model.model}: the ranges of `{model.output}` together allow nothing in "
             f"{where}: they contradict it"
         )
     if model.outside and model.first_outside is not None:
-        lie = (
-            f"{_count_text(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
-        )
+        lie = f"{count_noun(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
         lines.append(
             f"{model.model}: {lie} outside of the range, first in row {model.first_outside + 1}"
         )
     return lines
-
-
-def _count_text(count: int, what: str) -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:

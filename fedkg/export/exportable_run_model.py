@@ -48,13 +48,14 @@ from fedkg.knowledge.exportable_knowledge_evaluation import (
 )
 from fedkg.knowledge.tensor_knowledge import KnowledgeConditions
 from fedkg.models import Model, Params
+from fedkg.models.model_protocols import ModelWrapper
 from fedkg.models.random_streams import Noise
 from fedkg.pack import Column, Pack
 from fedkg.pack.knowledge_models import KnowledgeModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class InFloat64:
+class InFloat64(ModelWrapper):
     """A model in float32 with inputs and outputs in float64.
 
     Args:
@@ -62,12 +63,7 @@ class InFloat64:
         dtype: of its parameters.
     """
 
-    model: Model
     dtype: torch.dtype
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""

@@ -18,7 +18,6 @@ from fedkg.federated.round_steps import (
     BeforeRound,
     Differentiation,
     ExclusionRule,
-    GroupingRule,
     LocalUpdate,
     NothingAfter,
     NothingBefore,
@@ -30,7 +29,6 @@ from fedkg.federated.round_steps import (
     Term,
     WeightingRule,
 )
-from fedkg.federated.server.aggregation_groups import AsStarted
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.sampling import UniformSampling
 from fedkg.federated.server.weighted_mean import WeightedMean
@@ -77,7 +75,6 @@ class Algorithm:
     local: LocalUpdate = field(default_factory=SGD)
     privacy: PrivacyRule = field(default_factory=NoPrivacy)
     weighting: WeightingRule = field(default_factory=BySamples)
-    grouping: GroupingRule = field(default_factory=AsStarted)
     aggregate: AggregationRule = field(default_factory=WeightedMean)
     server: ServerStep = field(default_factory=AddUpdate)
     after: AfterRound = field(default_factory=NothingAfter)

@@ -60,11 +60,6 @@ class Detection:
             2 * self.true_positive + self.false_positive + self.false_negative,
         )
 
-    @property
-    def accuracy(self) -> float:
-        """Share of all samples that are predicted right."""
-        return _ratio(self.true_positive + self.true_negative, self.samples)
-
 
 def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
     """Counts at a threshold: predicted positive where the score [S] is at least the threshold,
@@ -85,13 +80,6 @@ def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
         false_negative=int((~said & true).sum()),
         true_negative=int((~said & ~true).sum()),
     )
-
-
-def accuracy(scores: Tensor, target: Tensor) -> float:
-    """Accuracy: the share of samples with the target (int [S]) as the best class of the scores [S,
-    C].
-    """
-    return float((scores.argmax(-1) == target).to(torch.float64).mean())
 
 
 def concordant_pairs(risk: Tensor, time: Tensor, event: Tensor) -> tuple[int, float]:
@@ -150,11 +138,6 @@ def rounds_to_lower_error(errors: Sequence[float], share: float = 0.9) -> int | 
     if not errors or not min(errors) < errors[0]:
         return None
     return rounds_to([errors[0] - error for error in errors], share * (errors[0] - min(errors)))
-
-
-def speedup(rounds: int, baseline: int) -> float:
-    """Rounds saved as a share of the baseline's: ``(baseline - rounds) / baseline``."""
-    return (baseline - rounds) / baseline
 
 
 def _ratio(part: int, whole: int) -> float:

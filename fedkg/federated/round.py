@@ -286,9 +286,7 @@ def _receive(
         scores = replace(scores, current=received.current[updates.groups])
     context = round_context(work, state, updates.clients)
     weights, validity = with_context(algorithm.weighting, context).weigh(samples, scores, rows)
-    groups = with_context(algorithm.grouping, context).assign(
-        state, updates.clients, updates.groups, updates.update
-    )
+    groups = updates.groups
     received.has_weight[groups[weights > 0]] = received.has_clients[groups] = True
     aggregate = with_context(algorithm.aggregate, context)
     received.fold = aggregate.add(received.fold, updates.update, weights, groups)

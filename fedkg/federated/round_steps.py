@@ -163,7 +163,7 @@ class RoundContext:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadsContext:
-    """Base of weighting, grouping and aggregation rules and server steps that read the context.
+    """Base of weighting and aggregation rules and server steps that read the context.
 
     Attributes:
         context: set by the round before each call; None outside of a round.
@@ -569,18 +569,6 @@ class WeightingRule(Protocol):
             scores: the violations of the clients' models on the probe rows; None if the problem has
                 no rules or nothing was scored.
             rows: the scored constraints; None if the problem has no rules.
-        """
-        ...
-
-
-class GroupingRule(Protocol):
-    """Assigns clients to groups; updates of one group are aggregated together."""
-
-    def assign(
-        self, state: ServerState, clients: Tensor, started: Tensor, update: Params
-    ) -> Tensor:
-        """The group of each client, int64 [C], from 0 to G - 1; `started` int64 [C] is the group of
-        its start model.
         """
         ...
 

@@ -19,7 +19,7 @@ MEMORY = 8
 """Lags of the past beyond which a test is given no more of it."""
 
 
-def innovation_label(series: Series, ridge: float = 0.0) -> F64:
+def innovation_label(series: Series) -> F64:
     """Least squares of h_m^t - A_mm h_m^{t-1} on the others' states at t - 1 .. t - L: the blocks
     A_mn, [S, L S].
 
@@ -33,8 +33,9 @@ def innovation_label(series: Series, ridge: float = 0.0) -> F64:
     for m, place in enumerate(series.places):
         drivers = series.drivers(m)
         others, label = before[:, drivers], labels(series, m)
-        square = others.T @ others + ridge * len(others) * np.eye(others.shape[1])
-        found[place, drivers] = np.linalg.lstsq(square, others.T @ label, rcond=None)[0].T
+        found[place, drivers] = np.linalg.lstsq(others.T @ others, others.T @ label, rcond=None)[
+            0
+        ].T
     return found
 
 

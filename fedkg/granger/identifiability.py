@@ -28,30 +28,8 @@ from numpy.typing import NDArray
 
 from fedkg.granger.edge_significance import joint
 from fedkg.granger.moments import Series
-from fedkg.granger.synthetic_systems import places_of
 
 F64 = NDArray[np.float64]
-
-
-def limit(transition: F64, covariance: F64, sizes: tuple[int, ...], m: int) -> F64:
-    """What is learnt of the row of client m in the long run, [P, S], from the true system: 0 in the
-    client's own columns.
-
-    Args:
-        transition: A, [S, S].
-        covariance: covariance of the states in the long run, [S, S].
-        sizes: P of each client.
-        m: position of the client.
-    """
-    own = np.zeros(len(transition), dtype=np.bool_)
-    own[places_of(sizes)[m]] = True
-    surprise = transition[own][:, ~own] @ covariance[~own][:, own]
-    read = surprise @ np.linalg.pinv(covariance[own][:, own], hermitian=True)
-    found = np.zeros((int(own.sum()), len(transition)))
-    found[:, ~own] = (
-        read @ covariance[own][:, ~own] @ np.linalg.pinv(covariance[~own][:, ~own], hermitian=True)
-    )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,26 +100,6 @@ def recorded(
     return Recording(kept, tuple(np.ascontiguousarray(one) for one in seen))
 
 
-def stationary(transition: F64, process: F64) -> F64:
-    """The covariance of the states in the long run: Sigma = A Sigma A^T + Q (the paper's (71) -
-    (73) omit terms).
-
-    Raises:
-        UsageError: states that grow without end.
-    """
-    from scipy.linalg import solve_discrete_lyapunov
-
-    radius = float(np.abs(np.linalg.eigvals(transition)).max())
-    if radius >= 1:
-        raise UsageError(
-            "the states have no stationary covariance, because they grow without limit",
-            expected="a spectral radius below 1",
-            received=f"{radius:.6g}",
-            help="choose a transition matrix with smaller entries",
-        )
-    return np.asarray(solve_discrete_lyapunov(transition, process), dtype=np.float64)
-
-
 def two_clients(
     *,
     seed: int,

@@ -15,13 +15,11 @@ from typing import Any
 
 from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.checkpoint import checkpoint_name, load_state
+from fedkg.jobs.comparison_metric import FIGURE_COLUMNS
 from fedkg.jobs.file_damage import require_intact, require_run
 from fedkg.jobs.folder import ENVIRONMENT, PACK, TRIALS, RunFolder
 from fedkg.ontologies import list_entries
 from fedkg.pack import Manifest, read_pack
-
-METRICS = ("f1", "precision", "recall", "accuracy", "rmse", "mse", "concordance", "loss")
-"""Columns of `rounds.csv` that are figures of a model on the test rows."""
 
 Component = dict[str, Any]
 """A component of the bill. `Any`: JSON."""
@@ -219,7 +217,9 @@ def _models(run: RunFolder, data: list[Component]) -> Iterator[Component]:
         if state is None:
             continue
         rows = [row for row in rounds if row["trial"] == trial["id"]]
-        last = next((row for row in reversed(rows) if any(row[name] for name in METRICS)), {})
+        last = next(
+            (row for row in reversed(rows) if any(row[name] for name in FIGURE_COLUMNS)), {}
+        )
         yield _component(
             "model",
             trial["id"],
@@ -235,7 +235,7 @@ def _models(run: RunFolder, data: list[Component]) -> Iterator[Component]:
                 "quantitativeAnalysis": {
                     "performanceMetrics": [
                         {"type": name, "value": last[name], "slice": "test rows of all sites"}
-                        for name in METRICS
+                        for name in FIGURE_COLUMNS
                         if last.get(name)
                     ]
                 },

@@ -52,6 +52,9 @@ RMSE has the unit of the target. MSE is in standard deviations, so that channels
 MEASURE_BY_COLUMN: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES.values()}
 """The same by column of `rounds.csv`."""
 
+FIGURE_COLUMNS = ("f1", "precision", "recall", "accuracy", "rmse", "mse", "concordance", "loss")
+"""Columns of `rounds.csv` that are figures of a model on the test rows."""
+
 
 EVENTS = ("failure", "attack", "fault", "anomaly", "defect", "accident", "alarm", "leak")
 """Nouns for the rare bad case, found in the names of label columns."""

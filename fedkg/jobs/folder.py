@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.checksum_log import EMPTY_FILE, LOG, FileState, RunLog, state_of
+from fedkg.jobs.comparison_metric import FIGURE_COLUMNS
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
@@ -59,14 +60,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
         "trial",
         "round",
-        "f1",
-        "precision",
-        "recall",
-        "accuracy",
-        "rmse",
-        "mse",
-        "concordance",
-        "loss",
+        *FIGURE_COLUMNS,
         "train_loss",
         "threshold",
         "rho_worst",
@@ -89,18 +83,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "sites.csv": (
         *("trial", "client", "samples", "test_rows", "positives"),
-        *(
-            "f1",
-            "precision",
-            "recall",
-            "accuracy",
-            "rmse",
-            "mse",
-            "concordance",
-            "loss",
-            "violation",
-        ),
-        *("violated", "evaluations"),
+        *(*FIGURE_COLUMNS, "violation", "violated", "evaluations"),
     ),
     "rules.csv": (
         "trial",

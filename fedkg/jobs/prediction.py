@@ -327,7 +327,7 @@ def _predict_site(
     corrected = ((answers != plain) & ~(answers.isnan() & plain.isnan())).any(1).numpy()
     window = config.job.data.window
     if window is not None and window.horizon:
-        lines = _forecast_lines(samples, answers, corrected, table, name, trial)
+        lines = _forecast_lines(samples, answers, corrected, name, trial)
         counts = _count_forecasts(rules, trial.problem.model, params, inputs, samples)
         return SitePredictions(
             site=name,
@@ -544,12 +544,7 @@ def _row_lines(
 
 
 def _forecast_lines(
-    samples: Samples,
-    answers: Tensor,
-    corrected: NDArray[np.bool_],
-    table: Table,
-    site: str,
-    trial: Trial,
+    samples: Samples, answers: Tensor, corrected: NDArray[np.bool_], site: str, trial: Trial
 ) -> tuple[dict[str, Any], ...]:
     """A line for each step of each forecast."""
     data = samples.source

@@ -42,17 +42,12 @@ SECONDS = {"s": 1.0, "h": 3600.0}
 """Seconds in a time unit of a data set; other units only order the rows."""
 
 
-def check_tables(pack: Pack, frames: Sequence[Frame]) -> list[Row]:
-    """Rows of `checks.csv`: every rule over inputs alone, on all rows of intact tables, in float64.
+def count_frames(pack: Pack, frames: Sequence[Frame]) -> dict[str, TableCounts]:
+    """The counts of every rule over inputs alone on all rows of each frame, in float64.
 
     Args:
-        frames: one per file, with `ROW_COLUMN` and, if sites have tables, `SITE_COLUMN`.
+        frames: intact tables with `ROW_COLUMN` and, if sites have tables, `SITE_COLUMN`.
     """
-    return check_rows(pack, count_frames(pack, _concatenate_frames(pack, frames)))
-
-
-def count_frames(pack: Pack, frames: Sequence[Frame]) -> dict[str, TableCounts]:
-    """The counts of every rule over inputs alone on each frame."""
     tables = ((frame.table(), partial(row_name, frame)) for frame in frames)
     return count_on_tables(pack, tables, names_of_checks(pack))
 

@@ -262,7 +262,7 @@ def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
     )
 
 
-def note_projection(model: Model, pack: Pack, hard: HardRules | None) -> tuple[str, ...]:
+def note_projection(model: Model, hard: HardRules | None) -> tuple[str, ...]:
     """A note on which rules every answer satisfies, and which hard rules not."""
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.rules.names)}",)

@@ -135,6 +135,32 @@ class PartitionedModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelWrapper:
+    """Base of models that change what another model reads or answers, with its parameters.
+
+    Args:
+        model: the model inside.
+    """
+
+    model: Model
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `PartitionedModel`: those of the model inside; no head if it does not say which
+        layers are.
+        """
+        return (
+            self.model.parts
+            if isinstance(self.model, PartitionedModel)
+            else {"body": ("",), "head": ()}
+        )
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+
 @runtime_checkable
 class StatisticalModel(Protocol):
     """A model with running statistics: tensors among its parameters that follow the samples in

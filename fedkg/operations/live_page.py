@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg._internal.safe_text import escape_hidden_in
-from fedkg.errors import MissingExtra
+from fedkg._internal.html_templates import template_environment
 from fedkg.operations.run_progress_texts import LEFT_ALIGNED, LiveView
 
 if TYPE_CHECKING:
@@ -88,19 +87,9 @@ def _render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the live page", "report") from error
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment(HERE, "the live page")
+    from markupsafe import Markup
+
     environment.globals["left_aligned"] = LEFT_ALIGNED
     environment.filters["markup"] = Markup  # of a part that a template of this module rendered
     return environment

@@ -67,46 +67,20 @@ def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.b
     if not causes:
         return np.ones((len(clients), len(clients)), dtype=np.bool_)
     allowed = np.eye(len(clients), dtype=np.bool_)
-    for m, n, _ in _resolved_causes(causes, clients):
+    for m, n in _resolved_causes(causes, clients):
         allowed[m, n] = True
     return allowed
 
 
-def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.int64]:
-    """After how many steps a client drives another: int64 [K, K] as in `prior`; 0 where it does
-    not.
-
-    Where several lags are given the least counts; where none is, 1. The diagonal is 1: the
-    state of a client goes on from step to step. Raises UsageError as `prior` does.
-
-    Example:
-        >>> drives = (Drive(driver="a", driven="b"),)
-        >>> cause = CauseRecord(name="line", drives=drives, lag=600.0, steps=2)
-        >>> lags([cause], ["a", "b"]).tolist()
-        [[1, 0], [2, 1]]
-    """
-    if not causes:
-        return np.ones((len(clients), len(clients)), dtype=np.int64)
-    steps = np.eye(len(clients), dtype=np.int64)
-    for m, n, cause in _resolved_causes(causes, clients):
-        wanted = 1 if cause.steps is None else cause.steps
-        steps[m, n] = wanted if steps[m, n] == 0 else min(wanted, int(steps[m, n]))
-    return steps
-
-
 def _resolved_causes(
     causes: Sequence[CauseRecord], clients: Sequence[str]
-) -> list[tuple[int, int, CauseRecord]]:
+) -> list[tuple[int, int]]:
     """The pairs of clients that take part: positions of the driven one and of its driver."""
     position = {client: i for i, client in enumerate(clients)}
-    pairs = [(drive.driven, drive.driver, cause) for cause in causes for drive in cause.drives]
-    known = [
-        (position[m], position[n], cause)
-        for m, n, cause in pairs
-        if m in position and n in position
-    ]
+    pairs = [(drive.driven, drive.driver) for cause in causes for drive in cause.drives]
+    known = [(position[m], position[n]) for m, n in pairs if m in position and n in position]
     if pairs and not known:
-        name = next(one for m, n, _ in pairs for one in (n, m) if one not in position)
+        name = next(one for m, n in pairs for one in (n, m) if one not in position)
         raise UsageError(
             f"no cause is between two clients of this federation: `{name}` is not one of them",
             expected=", ".join(clients[:12])

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import escape_hidden_in
-from fedkg.errors import MissingExtra
+from fedkg._internal.html_templates import template_environment
 from fedkg.report.charts import SITE_COLOURS, colours
 
 HERE = Path(__file__).parent
@@ -33,19 +32,9 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the report", "report") from error
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment(HERE, "the report")
+    from markupsafe import Markup
+
     safe = json.dumps({"reached": results["reached"]}, ensure_ascii=False).replace("<", "\\u003c")
     return environment.get_template("causes.html.j2").render(
         style=Markup((HERE / "style.css").read_text(encoding="utf-8")),

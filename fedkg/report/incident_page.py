@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg._internal.safe_text import escape_hidden_in
-from fedkg.errors import MissingExtra
+from fedkg._internal.html_templates import template_environment
+from fedkg._internal.text_lists import count_noun
 from fedkg.evaluation.result import share_text
 from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from fedkg.graphs import Neighbour
 
 HERE = Path(__file__).parent
@@ -69,12 +71,9 @@ def incident_page(
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    try:
-        from markupsafe import Markup
+    template = report_environment("the incident report").get_template("incident_page.html.j2")
+    from markupsafe import Markup
 
-        template = report_environment().get_template("incident_page.html.j2")
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the incident report", "report") from error
     context = incident_context(incidents, neighbours=neighbours, causes=causes)
     text: str = template.render(
         context
@@ -88,19 +87,11 @@ def incident_page(
 
 
 @cache
-def report_environment() -> Any:  # `Any`: jinja2 is optional
-    """The environment of the templates of reports."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def report_environment(feature: str) -> Environment:
+    """The environment of the templates of reports. Raises MissingExtra."""
+    environment = template_environment(HERE, feature)
     from markupsafe import Markup, escape
 
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=escape_hidden_in,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     environment.filters["coded"] = lambda text: Markup(
         re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     )
@@ -158,10 +149,6 @@ def rule_title(rule: Mapping[str, Any]) -> str:
     return str(rule["title"]).rstrip(".") or str(rule["rule"]).replace("_", " ")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _title(tables: Sequence[Json]) -> str:
     sites = {table["site"] for table in tables}
     return f"{len(sites)} sites" if len(sites) > 1 else tables[0]["table"] if tables else "Nothing"
@@ -170,7 +157,7 @@ def _title(tables: Sequence[Json]) -> str:
 def _subtitle(tables: Sequence[Json], rules: Sequence[Json]) -> str:
     rows = sum(table["rows"] for table in tables)
     found = f", {tables[0]['found']}" if len(tables) == 1 and tables[0]["found"] else ""
-    return f"{_count(len(rules), 'rule')}, {_count(rows, 'row')}{found}"
+    return f"{count_noun(len(rules), 'rule')}, {count_noun(rows, 'row')}{found}"
 
 
 def _verdict(
@@ -181,9 +168,8 @@ def _verdict(
 ) -> list[str]:
     """The result in two or three sentences."""
     decided = len(violated) + len(satisfied)
-    missing = (
-        f"{_count(len(unknown), 'rule')} {'was' if len(unknown) == 1 else 'were'} not evaluated."
-    )
+    verb = "was" if len(unknown) == 1 else "were"
+    missing = f"{count_noun(len(unknown), 'rule')} {verb} not evaluated."
     if not decided:
         return ["No rule could be evaluated.", *([missing] if unknown else [])]
     if not violated:
@@ -196,7 +182,7 @@ def _verdict(
     worst = violated[0]
     said = [
         (
-            f"{len(violated):,} of {_count(decided, 'rule')} "
+            f"{len(violated):,} of {count_noun(decided, 'rule')} "
             f"{'is' if len(violated) == 1 else 'are'} violated."
         ),
         (
@@ -277,14 +263,14 @@ def _actions(
     unknown = [rule for rule in unknown if rule not in modelled]
     if modelled:
         actions.append(
-            f"Judge {_count(len(modelled), 'rule')} about changed inputs with a model: "
+            f"Judge {count_noun(len(modelled), 'rule')} about changed inputs with a model: "
             "`fedkg run` evaluates such rules on predictions."
         )
     if unknown:
         reasons = Counter(reason for rule in unknown for reason in _reasons(rule)[:1])
         reason, count = reasons.most_common(1)[0] if reasons else ("", 0)
         actions.append(
-            f"Make the missing data available: {_count(len(unknown), 'rule')} "
+            f"Make the missing data available: {count_noun(len(unknown), 'rule')} "
             f"{'was' if len(unknown) == 1 else 'were'} not evaluated"
             f"{f' (most often: {reason})' if reason else ''}."
         )
@@ -296,7 +282,7 @@ def _reasons(rule: Mapping[str, Any]) -> list[str]:
     if rule["notes"]:
         return [note.removeprefix("not evaluated: ") for note in rule["notes"]]
     return (
-        [f"unknown in all {_count(rule['unknown'], 'evaluation')}: values are missing"]
+        [f"unknown in all {count_noun(rule['unknown'], 'evaluation')}: values are missing"]
         if rule["unknown"]
         else ["no row of the tables is about it"]
     )
@@ -359,7 +345,7 @@ def _detail(
     decided = rule["violated"] + rule["satisfied"]
     facts = [
         (
-            f"Violated in {rule['violated']:,} of {_count(decided, 'evaluation')} "
+            f"Violated in {rule['violated']:,} of {count_noun(decided, 'evaluation')} "
             f"({share_text(rule['rate'])})."
         )
     ]
@@ -370,13 +356,14 @@ def _detail(
         )
     if rule["unknown"]:
         facts.append(
-            f"{_count(rule['unknown'], 'evaluation')} had no verdict, because values are missing."
+            f"{count_noun(rule['unknown'], 'evaluation')} had no verdict, because values are"
+            " missing."
         )
     if several:
         without = rule["sites_without_verdict"]
         facts.append(
-            f"Violated at {_count(rule['sites_violated'], 'site')}"
-            + (f", not evaluated at {_count(without, 'site')}." if without else ".")
+            f"Violated at {count_noun(rule['sites_violated'], 'site')}"
+            + (f", not evaluated at {count_noun(without, 'site')}." if without else ".")
         )
     return {
         "place": rule["rule"],
@@ -386,7 +373,7 @@ def _detail(
         "facts": facts,
         "text": rule["text"],
         "source": rule["source"],
-        "events": [_event(event, several) for event in events],
+        "events": [_event(event) for event in events],
         "events_note": ""
         if rule["events_found"] <= len(events)
         else f"The worst {len(events)} of {rule['events_found']:,} events are listed.",
@@ -416,7 +403,7 @@ def _detail(
     }
 
 
-def _event(event: Json, several: bool) -> Json:
+def _event(event: Json) -> Json:
     single = event["rows"] == 1
     begin, end = event["start"] or event["first"], event["end"] or event["last"]
     return {
@@ -425,7 +412,7 @@ def _event(event: Json, several: bool) -> Json:
         "start": begin,
         "end": "" if single else end,
         "duration": (f"{duration_text(event['duration'])}, " if event["duration"] else "")
-        + _count(event["rows"], "row"),
+        + count_noun(event["rows"], "row"),
         "extreme": event["extreme"] or event["read"],
         "limit": event["limit"],
         "margin": event["margin"],
@@ -520,7 +507,7 @@ def _panel(panel: Json, rule: Json) -> Json:
 def _trend_group(trends: Json, title: str, rule: str, is_ordered: bool) -> Json:
     """The trends over the same rows, one below the other."""
     return {
-        "title": f"{title}: {_count(trends['rows'], 'row')}",
+        "title": f"{title}: {count_noun(trends['rows'], 'row')}",
         "ticks": [  # a text at the end would stand out of the chart
             {"left": f"{100 * place:.1f}", "text": text}
             for place, text in trends["ticks"]
@@ -580,7 +567,7 @@ def _trend(one: Json, trends: Json, rule: str, is_ordered: bool) -> Json:
         "lines": lines,
         "path": _path(xs, one["y"], height, is_ordered),
         "label": f"{one['name']}: {spread}{f', {limit}' if limit else ''}. "
-        f"{_count(len(trends['violated']), 'stretch').replace('stretchs', 'stretches')} with "
+        f"{count_noun(len(trends['violated']), 'stretch').replace('stretchs', 'stretches')} with "
         f"violations of “{rule}”.",
     }
 

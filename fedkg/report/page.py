@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.text_lists import count_noun
 from fedkg.errors import MissingExtra
 from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event
@@ -91,11 +92,11 @@ def write_report(folder: str | Path) -> Path:
 
 def page(records: RunRecords) -> str:
     """The report as one HTML document. Raises MissingExtra."""
-    try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
+    template = report_environment("writing the report").get_template("template.html.j2")
+    from markupsafe import Markup
 
-        template = report_environment().get_template("template.html.j2")
+    try:
+        from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
     figures = _Figures()
@@ -249,7 +250,7 @@ def _prediction_notes(incidents: Mapping[str, Any]) -> list[str]:
         more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
         notes.append(f"Not shown here, but counted above: {listed}{more} ({reason}).")
     if left := incidents.get("sites_left_out", 0):
-        notes.append(f"{_counted(left, 'more site')} with predictions are counted above only.")
+        notes.append(f"{count_noun(left, 'more site')} with predictions are counted above only.")
     return notes
 
 
@@ -283,22 +284,18 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
 def _subtitle(records: RunRecords, seeds: int) -> str:
     sites = len({row.client for row in records.clients})
     rounds = max((row.round for row in records.rounds), default=0)
-    parts = [_counted(len(records.trials), "trial")]
+    parts = [count_noun(len(records.trials), "trial")]
     if sites:
-        parts.append(_counted(sites, "site"))
+        parts.append(count_noun(sites, "site"))
     if rounds:
         parts.append(
-            f"{_counted(rounds, 'round')} each"
+            f"{count_noun(rounds, 'round')} each"
             if len(records.trials) > 1
-            else _counted(rounds, "round")
+            else count_noun(rounds, "round")
         )
     if seeds > 1:
         parts.append(f"{seeds} seeds")
     return ", ".join(parts)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _target_note(records: RunRecords) -> str:

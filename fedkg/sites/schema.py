@@ -104,7 +104,6 @@ UNUSED = frozenset(
 ) - {"commentPrefix"}
 """Properties of the vocabulary that do not change what fedkg reads."""
 
-SiteName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./() -]*$", max_length=64)]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 Texts = tuple[str, ...]
 

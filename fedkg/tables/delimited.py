@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.graph_syntax import graph_syntax
+from fedkg._internal.text_lists import count_noun
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.declared_dialect import Dialect, join_header_rows
@@ -241,11 +242,11 @@ def table_of_rows(
     if dialect.skip_rows:
         first = int(np.searchsorted(lines, dialect.skip_rows, side="right"))
         rows, lines = rows[first:], lines[first:]
-        stated.append(f"{_count(dialect.skip_rows, 'line')} before the header skipped")
+        stated.append(f"{count_noun(dialect.skip_rows, 'line')} before the header skipped")
     if dialect.comment:
         kept = [i for i, row in enumerate(rows) if not _is_comment(row, dialect.comment)]
         if len(kept) < len(rows):
-            stated.append(f"{_count(len(rows) - len(kept), 'comment')} skipped")
+            stated.append(f"{count_noun(len(rows) - len(kept), 'comment')} skipped")
         rows, lines = [rows[i] for i in kept], lines[kept]
     parts: list[tuple[str, ...]] = []
     if dialect.header_rows is None:
@@ -311,8 +312,8 @@ def _stated_layout(
     if len(rows) < top + header_rows:
         raise TableError(
             f"{name}: the header is not complete",
-            expected=f"{_count(header_rows, 'header row')} and rows of data",
-            received=_count(len(rows) - top, "row"),
+            expected=f"{count_noun(header_rows, 'header row')} and rows of data",
+            received=count_noun(len(rows) - top, "row"),
             help="check `skipRows` and `headerRowCount` in `dialect` of the sites file",
         )
     first = top + header_rows
@@ -378,17 +379,17 @@ def _notes(
     if layout.header is None:
         notes.append("no header row: the columns are called `column 1`, `column 2` and so on")
     if before:
-        notes.append(f"{_count(before, 'line')} before the header skipped")
+        notes.append(f"{count_noun(before, 'line')} before the header skipped")
     if layout.units:
         notes.append("the row of units below the header skipped")
     empty = layout.end - layout.first - kept
     if empty:
-        notes.append(f"{_count(empty, 'blank line')} skipped")
+        notes.append(f"{count_noun(empty, 'blank line')} skipped")
     closing = [i for i in range(layout.end, len(rows)) if not blank(rows[i])]
     if closing:
         first = " ".join(cell.strip() for cell in rows[closing[0]] if cell.strip())[:40]
         notes.append(
-            f"{_count(len(closing), 'closing line')} left out, from line {lines[closing[0]]}:"
+            f"{count_noun(len(closing), 'closing line')} left out, from line {lines[closing[0]]}:"
             f' "{first}"'
         )
     if not kept:
@@ -422,8 +423,8 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
     if len(wide) > WIDE_SHARE * len(body):
         raise TableError(
             f"{name}: line {lines[wide[0]]} has more cells than the header",
-            expected=_count(width, "cell"),
-            received=f"{first_width} cells; {_count(len(wide), 'row')} of {len(body)} "
+            expected=count_noun(width, "cell"),
+            received=f"{first_width} cells; {count_noun(len(wide), 'row')} of {len(body)} "
             f"{'has' if len(wide) == 1 else 'have'} too many",
             help="put cells with the separator in them (such as numbers with a decimal comma) in "
             "quotes, or export the table with another separator",
@@ -431,12 +432,12 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
     notes = []
     if short:
         notes.append(
-            f"{_count(len(short), 'row')} shorter than the header, the first in line "
+            f"{count_noun(len(short), 'row')} shorter than the header, the first in line "
             f"{lines[short[0]]}: missing cells count as unknown"
         )
     if wide:
         notes.append(
-            f"{_count(len(wide), 'row')} longer than the header, the first in line "
+            f"{count_noun(len(wide), 'row')} longer than the header, the first in line "
             f"{lines[wide[0]]}: all their cells count as unknown"
         )
     return notes
@@ -474,7 +475,3 @@ def _decimal(
 def _listed(headers: Sequence[str]) -> str:
     shown = ", ".join(f"`{header}`" for header in headers[:3])
     return shown + (f" and {len(headers) - 3} more" if len(headers) > 3 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -18,6 +18,9 @@ from fedkg_compiler.formulas.formula_algebra import comparisons
 TIGHT = 1e-6
 """Violations below this share of an inequality's numbers are taken for rounding."""
 
+MOST_QUESTIONS = 60
+"""Linear programs that are solved to reduce one set of contradicting rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inequalities:
@@ -70,12 +73,12 @@ def linear_core(table: RowTable, rows: Sequence[int]) -> list[int] | None:
     return sorted({int(row) for row in given.row[price > 1e-9]})
 
 
-def shrunk_core(table: RowTable, core: list[int], questions: int = 60) -> list[int]:
+def shrunk_core(table: RowTable, core: list[int]) -> list[int]:
     """Reduce a set without a solution by dropping halves, quarters, ....
 
     Not always to the minimum.
     """
-    size = len(core) // 2
+    size, questions = len(core) // 2, MOST_QUESTIONS
     while size and questions:
         for start in range(0, len(core), size):
             rest = core[:start] + core[start + size :]

@@ -228,10 +228,6 @@ class RowTable:
             else at_any_step(self.skeleton(row), lambda window: self.param(row, window.low) == 0)
         )
 
-    def rule_name(self, row: int) -> str:
-        """The name of a row's rule."""
-        return self.pack.manifest.rules[int(self.rule[row])].name
-
     def is_hard(self, row: int) -> bool:
         """Whether a row's rule is hard."""
         return self.pack.manifest.rules[int(self.rule[row])].hard

@@ -54,7 +54,8 @@ class _VerdictText:
             *others, first = about
         related = (
             tuple(
-                Related(span=self._span(name), message=self._note(verdict, name)) for name in others
+                Related(span=self._span(name), message=self._requirement(verdict, name))
+                for name in others
             )
             if verdict.rows
             else ()
@@ -75,12 +76,12 @@ class _VerdictText:
         line = max(1, record.line)
         return Span(file=record.file, line=line, column=1, end_line=line, end_column=2)
 
-    def _requirement(self, verdict: Verdict, name: str, verb: str = "requires") -> str:
+    def _requirement(self, verdict: Verdict, name: str) -> str:
         """``x requires torque >= 70 N.m and torque <= 80 N.m``."""
         clauses = dict.fromkeys(
             self._clause(ref) for ref in verdict.rows if self._rule(ref) == name
         )
-        return f"`{name}` {verb} {_listed(list(clauses))}" if clauses else f"`{name}`"
+        return f"`{name}` requires {_listed(list(clauses))}" if clauses else f"`{name}`"
 
     def _clause(self, ref: RowRef, part: Formula | None = None) -> str:
         text = clause(self.pack, self.pack.banks[ref.bank], ref.row, part)
@@ -88,9 +89,6 @@ class _VerdictText:
 
     def _rule(self, ref: RowRef) -> str:
         return self.pack.manifest.rules[int(self.pack.banks[ref.bank].rule[ref.row])].name
-
-    def _note(self, verdict: Verdict, name: str) -> str:
-        return self._requirement(verdict, name)
 
     def _where(self, verdict: Verdict) -> str:
         """`` (zone 7, and 12 more)``."""

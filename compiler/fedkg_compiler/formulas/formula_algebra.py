@@ -6,9 +6,9 @@ takes that one is true for certain. Then formulas are taken apart into their top
 of the pack's formulas. A condition is a formula, or a truth value that nothing of the table
 decides.
 
-`affine` tells which comparisons are affine, and with which coefficients; the form in which they are
-evaluated stays as it is. The shape of the term answers most questions at once; what it leaves open
-(``(x + 1)^2 - x^2``) goes to sympy.
+`affine_in` tells which comparisons are affine; the form in which they are evaluated stays as it is.
+The shape of the term answers most questions at once; what it leaves open (``(x + 1)^2 - x^2``) goes
+to sympy. `affine_by_shape` gives the coefficients where the shape shows them.
 
 `interval` computes between which values a term can lie over declared spans. Each term defines its
 own interval (`TermPart.interval`). This goes from slots to terms. The other way, from what
@@ -387,14 +387,13 @@ def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formu
         yield formula, positive
 
 
-def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ...] | None:
-    """The comparisons that the formula, or (not `positive`) its negation, is a conjunction of, else
-    None.
+def comparisons(formula: Formula) -> tuple[Compare, ...] | None:
+    """The comparisons that the formula is a conjunction of, else None.
 
     That of windows at its top which begin at the step itself: see `at_any_step`.
     """
     parts = []
-    for part, holds in conjunction(at_any_step(formula), positive):
+    for part, holds in conjunction(at_any_step(formula)):
         if not isinstance(part, Compare):
             return None
         compare = part if holds else opposite_comparison(part)
@@ -561,18 +560,13 @@ def _expression(term: Term) -> Any:  # Any: sympy has no types
             raise AssertionError("never given to sympy: see `POLYNOMIAL`")
 
 
-def affine(term: Term, params: Sequence[Array]) -> Affine | None:
-    """The affine form of a term in all its slots, or None where it has none.
+def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
+    """Return the affine form, in all its slots, of a term that is affine by its structure, else
+    None; always fast.
 
     Args:
         params: the rows' numbers, float64 [R] each.
     """
-    rows = len(params[0]) if params else 1
-    return affine_by_shape(term, params, rows) or _by_sympy(term, params, rows)
-
-
-def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
-    """Return the affine form of a term that is affine by its structure, else None; always fast."""
     if (
         not all(isinstance(part, POLYNOMIAL) for part in subterms(term))
         or _degree(term, slots_of(term)) > 1
@@ -653,31 +647,6 @@ def _times(a: Affine, factor: Array) -> Affine:
         coefficients={key: value * factor for key, value in a.coefficients.items()},
         constant=a.constant * factor,
     )
-
-
-def _by_sympy(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
-    """The affine form of what only cancels after simplification."""
-    if _too_large(term):
-        return None
-    import sympy
-
-    slots = sorted(slots_of(term))
-    symbols = [sympy.Symbol(f"s{i}", real=True) for i in slots]
-    polynomial = sympy.cancel(_expression(term)).as_poly(*symbols)
-    if polynomial is None or polynomial.total_degree() > 1:
-        return None
-    names = [sympy.Symbol(f"p{i}", real=True) for i in range(len(params))]
-    constant = polynomial.coeff_monomial(1)
-    parts = [polynomial.coeff_monomial(symbol) for symbol in symbols]
-    if any(part.atoms(sympy.Function) for part in (*parts, constant)):
-        return None
-    numbers = [
-        np.broadcast_to(
-            np.asarray(sympy.lambdify(names, part, "numpy")(*params), dtype=np.float64), (rows,)
-        )
-        for part in (*parts, constant)
-    ]
-    return Affine(coefficients=dict(zip(slots, numbers[:-1], strict=True)), constant=numbers[-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

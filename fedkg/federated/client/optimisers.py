@@ -17,8 +17,32 @@ from fedkg.federated.round_steps import Outcome, Setting
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, match_parameters
 
 
+class LocalSteps:
+    """Base of local updates: nothing is remembered or shared, the variables are the parameters of
+    the model, and the update is their change since the start.
+    """
+
+    __slots__ = ()
+
+    def initial_memory(self, models: Params, population: int) -> Params:
+        """See `LocalUpdate.initial_memory`."""
+        return {}
+
+    def shared(self, models: Params) -> Params:
+        """See `LocalUpdate.shared`."""
+        return {}
+
+    def point(self, variables: Params) -> Params:
+        """See `LocalUpdate.point`."""
+        return variables
+
+    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
+        """See `LocalUpdate.finish`: the update is the change since the start."""
+        return change(setting, variables)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SGD:
+class SGD(LocalSteps):
     """Stochastic gradient descent: ``v <- momentum v + (g + decay w);  w <- w - rate v``.
 
     Args:
@@ -39,14 +63,6 @@ class SGD:
         if self.weight_decay < 0:
             raise JobError("`weight_decay` must not be negative", received=str(self.weight_decay))
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `LocalUpdate.initial_memory`."""
-        return {}
-
-    def shared(self, models: Params) -> Params:
-        """See `LocalUpdate.shared`."""
-        return {}
-
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `LocalUpdate.begin`."""
         return (
@@ -54,10 +70,6 @@ class SGD:
             if self.momentum
             else {}
         )
-
-    def point(self, variables: Params) -> Params:
-        """See `LocalUpdate.point`."""
-        return variables
 
     def advance(
         self,
@@ -79,13 +91,9 @@ class SGD:
                 slope = carry[name].mul_(self.momentum).add_(slope)
             descend(value, slope, rate)
 
-    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `LocalUpdate.finish`: the update is the change since the start."""
-        return change(setting, variables)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adam:
+class Adam(LocalSteps):
     """Adam (Kingma and Ba 2015, algorithm 1) with its memory begun anew in every round.
 
     ``m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
@@ -113,14 +121,6 @@ class Adam:
         if not self.tau > 0:
             raise JobError("`tau` must be above 0", received=str(self.tau))
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `LocalUpdate.initial_memory`."""
-        return {}
-
-    def shared(self, models: Params) -> Params:
-        """See `LocalUpdate.shared`."""
-        return {}
-
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `LocalUpdate.begin`: m, v, and the steps made, float64 [C]."""
         memory = {
@@ -129,10 +129,6 @@ class Adam:
             for part in "mv"
         }
         return memory | {"steps": torch.zeros_like(setting.steps, dtype=torch.float64)}
-
-    def point(self, variables: Params) -> Params:
-        """See `LocalUpdate.point`."""
-        return variables
 
     def advance(
         self,
@@ -153,13 +149,9 @@ class Adam:
                 size * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau)
             )
 
-    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `LocalUpdate.finish`: the update is the change since the start."""
-        return change(setting, variables)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateFirst:
+class PrivateFirst(LocalSteps):
     """Gradient descent in two phases (FedRep: Collins et al., "Exploiting shared representations",
     2021, algorithm 1).
 
@@ -182,14 +174,6 @@ class PrivateFirst:
                 received=str(self.share),
             )
 
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `LocalUpdate.initial_memory`."""
-        return {}
-
-    def shared(self, models: Params) -> Params:
-        """See `LocalUpdate.shared`."""
-        return {}
-
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `LocalUpdate.begin`: how many steps of the first phase each client still has to make,
         int64 [C].
@@ -197,10 +181,6 @@ class PrivateFirst:
         return {
             "first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)
         }
-
-    def point(self, variables: Params) -> Params:
-        """See `LocalUpdate.point`."""
-        return variables
 
     def advance(
         self,
@@ -226,10 +206,6 @@ class PrivateFirst:
                 )
             descend(variables[name], slope, rate)
         carry["first"].sub_(1)
-
-    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `LocalUpdate.finish`: the update is the change since the start."""
-        return change(setting, variables)
 
 
 def change(setting: Setting, variables: Params) -> Outcome:

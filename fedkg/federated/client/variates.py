@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from fedkg.federated.client.optimisers import change, descend
+from fedkg.federated.client.optimisers import LocalSteps, change, descend
 from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.client_state_store import equal_rows
 from fedkg.federated.round_steps import Outcome, Setting
@@ -21,7 +22,7 @@ from fedkg.models.model_protocols import Gradient, Params
 
 
 @dataclass(frozen=True, slots=True)
-class ControlVariates:
+class ControlVariates(LocalSteps):
     """The local steps of SCAFFOLD (Karimireddy et al., "SCAFFOLD", 2020, algorithm 1 with option
     II): ``w <- w - rate (g - c_k + c)``.
 
@@ -32,6 +33,7 @@ class ControlVariates:
     and server send twice as much as in FedAvg.
     """
 
+    @override
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `LocalUpdate.initial_memory`: c_k."""
         return equal_rows(
@@ -39,6 +41,7 @@ class ControlVariates:
             population,
         )
 
+    @override
     def shared(self, models: Params) -> Params:
         """See `LocalUpdate.shared`: c."""
         return {f"control/{name}": torch.zeros_like(value) for name, value in models.items()}
@@ -50,10 +53,6 @@ class ControlVariates:
             name: common[f"control/{name}"] - own[f"local/{name}"][setting.clients]
             for name in variables
         }
-
-    def point(self, variables: Params) -> Params:
-        """See `LocalUpdate.point`."""
-        return variables
 
     def advance(
         self,
@@ -67,6 +66,7 @@ class ControlVariates:
             descend(variables[name], slope, rate)
             descend(variables[name], carry[name], rate)
 
+    @override
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `LocalUpdate.finish`."""
         update = change(setting, variables).update
@@ -83,7 +83,7 @@ class ControlVariates:
 
 
 @dataclass(frozen=True, slots=True)
-class ProxSkip:
+class ProxSkip(LocalSteps):
     """The local steps of Scaffnew (Mishchenko et al., "ProxSkip", 2022, algorithm 2):
     ``w <- w - rate (g - h_k)``.
 
@@ -95,6 +95,7 @@ class ProxSkip:
     end of the run.
     """
 
+    @override
     def initial_memory(self, models: Params, population: int) -> Params:
         """See `LocalUpdate.initial_memory`: h_k before the last average, where the client ended,
         and 1 / (S rate) of its last round, at first 0.
@@ -107,10 +108,6 @@ class ProxSkip:
         }
         return equal_rows(row | {"local/scale": first.new_zeros((1, 1))}, population)
 
-    def shared(self, models: Params) -> Params:
-        """See `LocalUpdate.shared`."""
-        return {}
-
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `LocalUpdate.begin`: h_k."""
         rows = setting.state.clients
@@ -120,10 +117,6 @@ class ProxSkip:
             + per_client(scale, value) * (value - rows[f"local/w/{name}"][setting.clients])
             for name, value in variables.items()
         }
-
-    def point(self, variables: Params) -> Params:
-        """See `LocalUpdate.point`."""
-        return variables
 
     def advance(
         self,
@@ -137,6 +130,7 @@ class ProxSkip:
             descend(variables[name], slope, rate)
             descend(variables[name], carry[name], -rate)
 
+    @override
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `LocalUpdate.finish`."""
         rows = {f"local/h/{name}": value for name, value in carry.items()}

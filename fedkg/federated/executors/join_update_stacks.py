@@ -7,7 +7,6 @@ Letters: K sampled clients, C clients of a stack.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 
@@ -48,18 +47,7 @@ def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
     if not parts:
         return
     whole = _joined(parts)
-    order = whole.clients.argsort()
-    yield replace(
-        whole,
-        clients=whole.clients[order],
-        groups=whole.groups[order],
-        loss=whole.loss[order],
-        start={name: value[order] for name, value in whole.start.items()},
-        update={name: value[order] for name, value in whole.update.items()},
-        client_memory={name: value[order] for name, value in whole.client_memory.items()},
-        shared={name: value[order] for name, value in whole.shared.items()},
-        violation=None if whole.violation is None else whole.violation[order],
-    )
+    yield whole.take(whole.clients.argsort())
 
 
 def _size(updates: Updates) -> int:

@@ -107,6 +107,20 @@ class Updates:
     violation: Tensor | None = None
     late: dict[int, tuple[int, float]] = field(default_factory=dict)
 
+    def take(self, index: Tensor) -> Self:
+        """The updates at these positions of the stack: int64 in this order, or a mask bool [C]."""
+        return replace(
+            self,
+            clients=self.clients[index],
+            groups=self.groups[index],
+            start={name: value[index] for name, value in self.start.items()},
+            update={name: value[index] for name, value in self.update.items()},
+            loss=self.loss[index],
+            client_memory={name: value[index] for name, value in self.client_memory.items()},
+            shared={name: value[index] for name, value in self.shared.items()},
+            violation=None if self.violation is None else self.violation[index],
+        )
+
 
 class Executor(Protocol):
     """Carries out the local work of a round."""

@@ -17,7 +17,7 @@ from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.knowledge.injection_formulas import NOTHING, range_log_softmax
-from fedkg.models.model_protocols import Model, Params, PartitionedModel
+from fedkg.models.model_protocols import ModelWrapper
 from fedkg.models.random_streams import Noise
 
 CERTAIN = 800.0
@@ -47,7 +47,7 @@ def finite_logits(answers: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Projected:
+class Projected(ModelWrapper):
     """A model with outputs projected onto the linear rules of each row
     (`ConstraintModule.project`).
 
@@ -64,7 +64,6 @@ class Projected:
         JobError: rules read another category that the layout lacks.
     """
 
-    model: Model
     rules: ConstraintModule
     keys: tuple[str, ...] = ()
 
@@ -85,15 +84,6 @@ class Projected:
                 help="append the codes of each category to the rows, and name it in keys=",
             )
 
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return _parts(self.model)
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
-
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""
         width = x.shape[-1] - len(self.keys)
@@ -107,7 +97,7 @@ class Projected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Informed:
+class Informed(ModelWrapper):
     """A model with knowledge built into its answers (Fan et al. 2022, definition 5.1), as
     `fedkg.inject` builds it into a module.
 
@@ -129,7 +119,6 @@ class Informed:
         KnowledgeError: a trust outside 0 .. 1, or neither kind of knowledge.
     """
 
-    model: Model
     range: Callable[[Tensor], Tensor] | None = None
     prediction: Callable[[Tensor], Tensor] | None = None
     trust: Trust = 0.3
@@ -140,15 +129,6 @@ class Informed:
             raise KnowledgeError(
                 "there is no knowledge to inject", expected="prediction=, range= or both"
             )
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return _parts(self.model)
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""
@@ -203,8 +183,3 @@ def _next_below(values: Tensor) -> Tensor:
 def _rows(x: Tensor, output: Tensor) -> Tensor:
     """The rows of every client, [C, B, F], also where all read the same ones."""
     return x if x.dim() == output.dim() else x.unsqueeze(0).expand(output.shape[0], *x.shape)
-
-
-def _parts(model: Model) -> Mapping[str, tuple[str, ...]]:
-    """Body and head of a model; no head where it does not say which layers are."""
-    return model.parts if isinstance(model, PartitionedModel) else {"body": ("",), "head": ()}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedkg.federated.model.constrained_outputs import CERTAIN, Informed, Trust, check_trust
-from fedkg.models.model_protocols import Model, Params, PartitionedModel
+from fedkg.models.model_protocols import Model, ModelWrapper
 from fedkg.models.random_streams import Noise
 
 TINY = 1e-7
@@ -27,7 +27,7 @@ UNKNOWN = 1e30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Narrow:
+class Narrow(ModelWrapper):
     """A model that reads only the first columns of its samples.
 
     Args:
@@ -35,21 +35,7 @@ class Narrow:
         width: F, how many columns it reads.
     """
 
-    model: Model
     width: int
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return (
-            self.model.parts
-            if isinstance(self.model, PartitionedModel)
-            else {"body": ("",), "head": ()}
-        )
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""
@@ -117,7 +103,7 @@ def informed(model: Model, width: int, classes: int, trust: Trust) -> Informed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bounded:
+class Bounded(ModelWrapper):
     """A regression model with answers inside the interval, and close to the number, that the
     knowledge predicts.
 
@@ -140,7 +126,6 @@ class Bounded:
         KnowledgeError: a trust outside of 0 .. 1.
     """
 
-    model: Model
     width: int
     numbers: int = 1
     windows: bool = False
@@ -148,15 +133,6 @@ class Bounded:
 
     def __post_init__(self) -> None:
         check_trust(self.trust)
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return Narrow(model=self.model, width=self.width).parts
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, F + 3 O] or [C, B, T, F + 3 O], or without C, shared."""
@@ -184,7 +160,7 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BoundedChance:
+class BoundedChance(ModelWrapper):
     """A model of one probability (its answer is the logit) inside the interval, and close to the
     probability, that the knowledge predicts.
 
@@ -204,22 +180,12 @@ class BoundedChance:
         KnowledgeError: a trust outside of 0 .. 1.
     """
 
-    model: Model
     width: int
     windows: bool = False
     trust: Trust = 0.3
 
     def __post_init__(self) -> None:
         check_trust(self.trust)
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return Narrow(model=self.model, width=self.width).parts
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, F + 3] or [C, B, T, F + 3], or without C, shared.
@@ -266,7 +232,7 @@ class BoundedChance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Laid:
+class Laid(ModelWrapper):
     """Wraps a model of windows (or images), so that its samples are rows that contain one step
     after the other. Rules that read rows need this form.
 
@@ -275,21 +241,7 @@ class Laid:
         shape: the shape of one sample.
     """
 
-    model: Model
     shape: tuple[int, ...]
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return (
-            self.model.parts
-            if isinstance(self.model, PartitionedModel)
-            else {"body": ("",), "head": ()}
-        )
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""

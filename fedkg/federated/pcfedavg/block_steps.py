@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.federated.client.optimisers import change
+from fedkg.federated.client.optimisers import LocalSteps
 from fedkg.federated.client_axis_broadcasting import per_client
 from fedkg.federated.pcfedavg.agent_sets import AgentSets
-from fedkg.federated.round_steps import Offer, Outcome, Setting, StartRule
+from fedkg.federated.round_steps import Offer, Setting, StartRule
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params
 
@@ -80,7 +80,7 @@ class OwnAndMean(AllBlocks):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
+class _Steps(LocalSteps):
     """The common part of both forms: the numbers of an agent, and the two parts of its step.
 
     Args:
@@ -90,14 +90,6 @@ class _Steps:
 
     sets: AgentSets | None
     strengths: tuple[float, ...]
-
-    def initial_memory(self, models: Params, population: int) -> Params:
-        """See `LocalUpdate.initial_memory`."""
-        return {}
-
-    def shared(self, models: Params) -> Params:
-        """See `LocalUpdate.shared`."""
-        return {}
 
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `LocalUpdate.begin`: who the agents are and how many, lambda_i, rho_r and the step of
@@ -114,10 +106,6 @@ class _Steps:
             "penalty": numbers["penalty"].to(like).expand(count),
             "step": numbers["step"].to(like).expand(count),
         }
-
-    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
-        """See `LocalUpdate.finish`: the update is the change since the start."""
-        return change(setting, variables)
 
     def _both(
         self, own: Params, average: Params, gradient: Mapping[str, Gradient], carry: Params
@@ -145,6 +133,7 @@ class _Steps:
 class AllBlockSteps(_Steps):
     """Steps on all blocks, [C, m, ...]; all of them are sent."""
 
+    @override
     def point(self, variables: Params) -> Params:
         """See `LocalUpdate.point`: the agent's own estimate of the population's average."""
         return {name: value.mean(1) for name, value in variables.items()}
@@ -171,6 +160,7 @@ class AllBlockSteps(_Steps):
 class TwoVectorSteps(_Steps):
     """The same steps on an agent's own block and its mean of all; two vectors are sent."""
 
+    @override
     def point(self, variables: Params) -> Params:
         """See `LocalUpdate.point`."""
         return {

@@ -46,18 +46,7 @@ def leave_out(updates: Updates, reasons: Mapping[int, str]) -> Updates:
         device=updates.clients.device,
     )
     rejected = updates.rejected | {places[place]: reason for place, reason in reasons.items()}
-    return replace(
-        updates,
-        clients=updates.clients[keep],
-        groups=updates.groups[keep],
-        loss=updates.loss[keep],
-        start={name: value[keep] for name, value in updates.start.items()},
-        update={name: value[keep] for name, value in updates.update.items()},
-        client_memory={name: value[keep] for name, value in updates.client_memory.items()},
-        shared={name: value[keep] for name, value in updates.shared.items()},
-        violation=None if updates.violation is None else updates.violation[keep],
-        rejected=rejected,
-    )
+    return replace(updates.take(keep), rejected=rejected)
 
 
 def finite(params: Params) -> bool:

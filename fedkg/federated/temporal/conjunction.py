@@ -100,13 +100,3 @@ def _convex(formula: Formula, positive: bool) -> bool:
             )
         case _:
             return False
-
-
-def sufficient_steps(constant: float, error: float) -> float:
-    """tau, after how many steps of gradient descent the expected loss is at most `error` (lemma 2):
-    ``(2 C_1 / error)^2``.
-
-    From ``E f - f* <= C_1 (1 + log tau) / tau`` for strongly convex objectives with minimum 0, as
-    ``1 + log tau <= 2 sqrt(tau)``.
-    """
-    return (2 * constant / error) ** 2

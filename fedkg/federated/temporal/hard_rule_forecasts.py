@@ -21,7 +21,7 @@ from fedkg.federated.temporal.expert_rules import (
 )
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.mining.trace_channels import layout_positions
-from fedkg.models.model_protocols import Model, Params, PartitionedModel
+from fedkg.models.model_protocols import Model, ModelWrapper
 from fedkg.models.random_streams import Noise
 from fedkg.pack import Pack
 from fedkg.teacher import Teacher
@@ -94,7 +94,7 @@ def forecast_teacher(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HardForecasts:
+class HardForecasts(ModelWrapper):
     """A model that moves its forecasts to the nearest trace that satisfies all hard rules.
 
     The move is part of the model, so losses, rules and teachers read its result. A number that it
@@ -105,21 +105,7 @@ class HardForecasts:
         rules: the teacher of the hard rules.
     """
 
-    model: Model
     rules: ForecastTeacher
-
-    @property
-    def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `PartitionedModel`: those of the model inside."""
-        return (
-            self.model.parts
-            if isinstance(self.model, PartitionedModel)
-            else {"body": ("",), "head": ()}
-        )
-
-    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`."""
-        return self.model.init(seed, dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`."""

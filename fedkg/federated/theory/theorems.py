@@ -159,11 +159,6 @@ def privacy_loss(
     )
 
 
-def violation_model(rho: float, *, best: float, optimisation_error: float, slope: float) -> float:
-    """Proposition 4 for F1: ``F* - epsilon_opt - rho Delta_max``."""
-    return best - optimisation_error - rho * slope
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFit:
     """``f(t) = a / sqrt(t) + b rho``: a, b (0 when rho is), R^2 and its 95 % bootstrap interval, if
@@ -182,7 +177,6 @@ def rate_fit(
     rounds: Sequence[int] | None = None,
     rho: float = 0.0,
     bootstrap: int = 0,
-    seed: int = 0,
 ) -> RateFit:
     """Least-squares fit of values at `rounds` (None: 1, 2, ...); without violations (rho = 0) the
     constant term is absent.
@@ -209,7 +203,7 @@ def rate_fit(
         a=float(coefficients[0]),
         b=float(coefficients[1] / rho) if rho > 0 else 0.0,
         r2=r2,
-        r2_interval=_interval(design, y, bootstrap, seed),
+        r2_interval=_interval(design, y, bootstrap),
     )
 
 
@@ -231,22 +225,17 @@ class ViolationFit:
 
 
 def violation_fit(
-    scores: Sequence[float],
-    rhos: Sequence[float],
-    *,
-    critical: float = RHO_CRITICAL,
-    bootstrap: int = 0,
-    seed: int = 0,
+    scores: Sequence[float], rhos: Sequence[float], *, bootstrap: int = 0
 ) -> ViolationFit:
     """Proposition 4 fitted to F1 scores at violation rates, by least squares over the rates up to
-    `critical`.
+    `RHO_CRITICAL`.
     """
     y, rho = np.asarray(scores, np.float64), np.asarray(rhos, np.float64)
-    inside = rho <= critical
+    inside = rho <= RHO_CRITICAL
     if len(np.unique(rho[inside])) < 2:
         raise JobError(
             "fedkg cannot fit a line: too few different violation rates",
-            expected=f"two different rates of at most {critical}",
+            expected=f"two different rates of at most {RHO_CRITICAL}",
             received=", ".join(f"{one:g}" for one in rhos) or "no rates",
         )
     design = np.stack([np.ones_like(rho), -rho], axis=1)
@@ -256,7 +245,7 @@ def violation_fit(
         intercept=float(coefficients[0]),
         slope=float(coefficients[1]),
         r2=r2,
-        r2_interval=_interval(design[inside], y[inside], bootstrap, seed),
+        r2_interval=_interval(design[inside], y[inside], bootstrap),
         residual_above=float(beyond.mean()) if len(beyond) else None,
     )
 
@@ -268,13 +257,13 @@ def _least_squares(design: Floats, y: Floats) -> tuple[Floats, float]:
     return coefficients, 1.0 - residual / spread if spread > 0 else float(residual == 0)
 
 
-def _interval(design: Floats, y: Floats, draws: int, seed: int) -> tuple[float, float] | None:
+def _interval(design: Floats, y: Floats, draws: int) -> tuple[float, float] | None:
     """95 % interval of R^2 over fits to rounds drawn with replacement; draws that do not determine
     the fit are left out.
     """
     if draws < 1:
         return None
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     found = []
     for _ in range(draws):
         picked = generator.integers(0, len(y), len(y))

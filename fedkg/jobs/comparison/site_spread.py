@@ -10,23 +10,13 @@ from typing import Any
 import numpy as np
 
 from fedkg.jobs.comparison.paired_test import mean_interval
-from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
+from fedkg.jobs.comparison_metric import FIGURE_COLUMNS, MEASURE_BY_COLUMN
 from fedkg.jobs.trial_expansion import BASELINE
 
 HIGHER_IS_BETTER = frozenset({"f1", "precision", "recall", "accuracy", "concordance"})
 """Figures with the minimum as worst value; for all others it is the maximum."""
 
-FIGURES = (
-    "f1",
-    "precision",
-    "recall",
-    "accuracy",
-    "rmse",
-    "mse",
-    "concordance",
-    "loss",
-    "violation",
-)
+FIGURES = (*FIGURE_COLUMNS, "violation")
 
 
 def spread_over_sites(seeds: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, dict[str, Any]]:

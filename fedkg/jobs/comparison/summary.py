@@ -11,7 +11,7 @@ from fedkg.federated.metrics import rounds_to, rounds_to_lower_error, rounds_to_
 from fedkg.jobs.comparison.injection import knowledge_values
 from fedkg.jobs.comparison.paired_test import PairedTest, compare_on_common_seeds, mean_interval
 from fedkg.jobs.comparison.site_spread import spread_over_sites
-from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, MEASURES, Measure
+from fedkg.jobs.comparison_metric import FIGURE_COLUMNS, MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trial_expansion import TrialConfig, trial_title
 from fedkg.violation_rate_zones import classify_rate, describe_rate
 
@@ -104,19 +104,7 @@ def _result(
         "measure": measure.name,
         "event": measure.event,
         "target": None if math.isnan(target) else target,
-        **{
-            field: last(field)
-            for field in (
-                "f1",
-                "precision",
-                "recall",
-                "accuracy",
-                "rmse",
-                "mse",
-                "concordance",
-                "loss",
-            )
-        },
+        **{field: last(field) for field in FIGURE_COLUMNS},
         f"{measure.name}_late": summarise_seeds([_late_mean(lines, measure) for lines in runs]),
         "rounds_to_90": summarise_seeds(
             [math.nan if first is None else float(first) for first in own]

@@ -224,7 +224,7 @@ class Experiment:
                 self.site_splits[config.split_key] = SiteSplit(
                     split=split,
                     rows=rows,
-                    owner=assign_test_samples(self.samples, config.job, split, rows, config.seed),
+                    owner=assign_test_samples(self.samples, split, rows, config.seed),
                     frame=frame_of_split(self.samples, config.job, split, rows, stream),
                 )
         firsts: dict[str, TrialConfig] = {}
@@ -526,7 +526,7 @@ class Experiment:
             excluded=excluded,
             notes=(
                 *note_missing_sets(config, self.pack),
-                *note_projection(model, self.pack, rules.hard),
+                *note_projection(model, rules.hard),
                 *(self.note_properties(config, found) if section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,

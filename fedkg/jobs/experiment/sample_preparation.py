@@ -341,7 +341,7 @@ def split_samples(samples: Samples, job: Job, stream: np.random.Generator) -> tu
     return draw_split(labels, sites, data, stream), rows
 
 
-def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
+def assign_test_samples(samples: Samples, split: Split, rows: Index, seed: int) -> Index:
     """The site that each test sample belongs to, [test samples]; -1 for none.
 
     Samples of the data set's own sites keep their site. Others are assigned like the training

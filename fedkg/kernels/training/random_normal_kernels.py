@@ -14,9 +14,9 @@ import math
 import struct
 
 from fedkg._internal.box_muller_series_lengths import LOGARITHM, TURN
-from fedkg.kernels.loop_language import Float, Floats, Ints, LLVMFunction, literal, loop, to_float
+from fedkg.kernels.loop_language import Float, Floats, LLVMFunction, literal, loop, to_float
 from fedkg.kernels.training.llvm_primitives import begun, mixed, onward
-from fedkg.kernels.training.matrix_products import add, fill
+from fedkg.kernels.training.matrix_products import add
 
 SITE = 0x6E6F697365
 """Prefix of the step number in the key of its noise; dropout uses the step number alone."""
@@ -167,21 +167,6 @@ def drawn(
         s, c = sine(x), cosine(x)
         second[i] = radius * 2.0 * s * c
         first[i] = radius * (1.0 - 2.0 * s * s)
-
-
-@loop
-def normals(
-    first: int, last: int, count: int, keys: Ints, scales: Floats, out: Floats, spare: Floats
-) -> None:
-    """The first `count` numbers [C, count] of streams first .. last - 1, of standard deviation
-    `scales` [C].
-
-    spare: for 2 BLOCK numbers.
-    """
-    for stream in range(first, last):
-        own = out[stream * count :]
-        fill(own, count, to_float(0))
-        disturb(own, keys[stream], count, scales[stream], spare)
 
 
 @loop

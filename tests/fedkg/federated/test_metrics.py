@@ -6,14 +6,7 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
-from fedkg.federated.metrics import (
-    accuracy,
-    best_threshold,
-    detection,
-    rounds_to,
-    rounds_to_own_share,
-    speedup,
-)
+from fedkg.federated.metrics import best_threshold, detection, rounds_to, rounds_to_own_share
 
 
 def test_counts_and_ratios_by_hand() -> None:
@@ -29,7 +22,6 @@ def test_counts_and_ratios_by_hand() -> None:
     assert found.precision == pytest.approx(2 / 3)
     assert found.recall == pytest.approx(2 / 3)
     assert found.f1 == pytest.approx(2 / 3)
-    assert found.accuracy == pytest.approx(3 / 5)
 
 
 def test_nothing_predicted_and_nothing_there() -> None:
@@ -54,16 +46,9 @@ def test_the_best_threshold_has_the_best_f1_of_all() -> None:
         assert found[best] == pytest.approx(max(found.values()))
 
 
-def test_accuracy_of_classes() -> None:
-    assert accuracy(
-        torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([1, 0, 0])
-    ) == pytest.approx(2 / 3)
-
-
 def test_rounds_to_a_target() -> None:
     values = [0.1, 0.4, 0.39, 0.8, 0.7]
     assert rounds_to(values, 0.4) == 2
     assert rounds_to(values, 0.9) is None
     assert rounds_to_own_share(values) == 4  # 90 % of the last value, 0.63
     assert rounds_to_own_share([]) is None
-    assert speedup(32, 41) == pytest.approx(0.2195, abs=1e-4)

@@ -23,7 +23,7 @@ from fedkg.federated import Settings, fedavg, train
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.round_steps import Step
-from fedkg.federated.temporal.conjunction import conjunction, is_convex, sufficient_steps
+from fedkg.federated.temporal.conjunction import conjunction, is_convex
 from fedkg.federated.temporal.forecast_scores import Kept, judged
 from fedkg.federated.temporal.properties import Properties, mined
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
@@ -188,10 +188,6 @@ def test_what_is_convex(pack: fedkg.Pack) -> None:
             share.flatten() * away(a) + (1 - share.flatten()) * away(b)
         )
         assert (float(above.max()) <= 1e-12) == (name != "t7")
-
-
-def test_sufficient_steps() -> None:
-    assert sufficient_steps(2.0, 0.5) == 64.0
 
 
 def test_properties_that_are_open_for_some_clients(pack: fedkg.Pack) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import gradient_estimators
 import numpy as np
 import pytest
 import torch
@@ -22,7 +23,6 @@ from fedkg.federated.pcfedavg.bound_comparison import promised
 from fedkg.federated.pcfedavg.convergence_bounds import certificate, gap, smoothness, step_size
 from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
-from fedkg.federated.theory import estimators
 from fedkg.federated.theory.scfa_constants import client_gradients, sight, theta
 from fedkg.models.model_protocols import Params
 from fedkg.projection import Box
@@ -69,15 +69,17 @@ def test_a_sight_is_what_the_estimators_say_of_the_gradients() -> None:
     )
     for found, expected in zip(client_gradients(problem, {"point": here}), gradients, strict=True):
         torch.testing.assert_close(found[1], expected)
-    assert seen.heterogeneity == pytest.approx(estimators.heterogeneity(gradients), rel=1e-12)
-    assert seen.constrained == pytest.approx(
-        estimators.constrained_heterogeneity(gradients, alpha), rel=1e-12
+    assert seen.heterogeneity == pytest.approx(
+        gradient_estimators.heterogeneity(gradients), rel=1e-12
     )
-    assert seen.gamma == pytest.approx(estimators.reduction(gradients, alpha), rel=1e-12)
+    assert seen.constrained == pytest.approx(
+        gradient_estimators.constrained_heterogeneity(gradients, alpha), rel=1e-12
+    )
+    assert seen.gamma == pytest.approx(gradient_estimators.reduction(gradients, alpha), rel=1e-12)
     samples = torch.tensor(problem.clients.samples, dtype=torch.float64)
     fedavg_weights = torch.where(alpha > 0, samples, 0.0) / samples[:2].sum()
     assert seen.gamma_samples == pytest.approx(
-        estimators.reduction(gradients, fedavg_weights), rel=1e-12
+        gradient_estimators.reduction(gradients, fedavg_weights), rel=1e-12
     )
     assert seen.gamma_samples != pytest.approx(seen.gamma)
     clipped = torch.stack([one / max(1.0, float(one.norm())) for one in gradients])
@@ -87,7 +89,7 @@ def test_a_sight_is_what_the_estimators_say_of_the_gradients() -> None:
     after = torch.from_numpy(
         np.stack([q @ there.numpy() - b for q, b in zip(Q, B, strict=True)])
     ).mean(0)
-    pair = estimators.smoothness(
+    pair = gradient_estimators.smoothness(
         torch.stack([here, there]), torch.stack([gradients.mean(0), after])
     )
     assert seen.smoothness == pytest.approx(pair, rel=1e-12)
@@ -115,11 +117,13 @@ def test_heterogeneity_is_around_the_gradient_of_the_objective_whatever_the_size
         for values in ((4 / 24, 12 / 24, 8 / 24), (0.2, 0.5, 0.3))
     )
     assert seen.heterogeneity == pytest.approx(
-        estimators.heterogeneity(gradients, share), rel=1e-12
+        gradient_estimators.heterogeneity(gradients, share), rel=1e-12
     )
-    assert seen.gamma == pytest.approx(estimators.reduction(gradients, alpha, share), rel=1e-12)
-    assert seen.heterogeneity > estimators.heterogeneity(gradients) * (1 + 1e-6)
-    assert estimators.heterogeneity(
+    assert seen.gamma == pytest.approx(
+        gradient_estimators.reduction(gradients, alpha, share), rel=1e-12
+    )
+    assert seen.heterogeneity > gradient_estimators.heterogeneity(gradients) * (1 + 1e-6)
+    assert gradient_estimators.heterogeneity(
         torch.tensor([[-1.0], [3.0]]), torch.tensor([0.25, 0.75])
     ) == pytest.approx(5.0)
 

@@ -12,7 +12,7 @@ from fedkg.jobs.chronological_holdout import ROW_COLUMN, SITE_COLUMN
 from fedkg.jobs.experiment.experiment import create_experiment
 from fedkg.jobs.experiment.rule_evaluation import Deployed, evaluate_rows, rule_rows
 from fedkg.jobs.experiment.site_sample_statistics import TEST
-from fedkg.jobs.source_data_checks import check_tables
+from fedkg.jobs.source_data_checks import check_rows, count_frames
 from fedkg.jobs.trial_expansion import expand_trials
 from fedkg.pack import CategoryIs, Pack
 
@@ -50,6 +50,11 @@ def rules_on(trial, model, **columns):
     return rule_rows(trial.rules, found.rules, trial.samples, "trial")
 
 
+def checks(pack, frame):
+    """Rows of `checks.csv` for one table."""
+    return check_rows(pack, count_frames(pack, [frame]))
+
+
 def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
     trial = built(job_fields, pack)
     index = trial.samples.rows(TEST)
@@ -84,7 +89,7 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     test = held_out_rows(built(job_fields, pack))
     [first] = [i for i, name in enumerate(test.texts("machine")) if name != "M1"][:1]
     one = test.take(np.array([first]))
-    found = check_tables(Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere)), [one])
+    found = checks(Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere)), one)
     row = int(one.numbers(ROW_COLUMN)[0])
     example = f"row {row}: machine {one.texts('machine')[0]}"
     assert [(check["violated"], check["rate"], check["example"]) for check in found] == [
@@ -92,8 +97,7 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     ]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert (
-        check_tables(pack, [cold])[0]["example"]
-        == f"{one.texts('machine')[0]}, row {row}: violation 2.5"
+        checks(pack, cold)[0]["example"] == f"{one.texts('machine')[0]}, row {row}: violation 2.5"
     )
 
 
@@ -117,7 +121,7 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     one = held_out_rows(trial).take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
     [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])
     assert (
-        check_tables(pack, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
+        checks(pack, one.with_texts(SITE_COLUMN, ["linz"]))[0]["example"]
         == f"{machine}, site linz, row {row}: violation 2.5"
     )
     sites = {SITE_COLUMN: ["graz"] * trial.frame.rows}

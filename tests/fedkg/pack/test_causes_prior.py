@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedkg.errors import UsageError
-from fedkg.pack.causes import CauseRecord, Drive, lags, prior
+from fedkg.pack.causes import CauseRecord, Drive, prior
 
 LINE = CauseRecord(
     name="line",
@@ -13,7 +13,6 @@ LINE = CauseRecord(
     lag=600,
     steps=2,
 )
-SHORT = CauseRecord(name="short", drives=(Drive(driver="a", driven="b"),))
 
 
 def test_who_may_drive_whom() -> None:
@@ -31,12 +30,6 @@ def test_who_may_drive_whom() -> None:
 
 def test_without_causes_everything_may_drive_everything() -> None:
     assert prior([], ["a", "b"]).all()
-    assert (lags([], ["a", "b"]) == 1).all()
-
-
-def test_the_least_lag_counts() -> None:
-    assert lags([LINE], ["a", "b", "c"]).tolist() == [[1, 0, 0], [2, 1, 0], [0, 2, 1]]
-    assert lags([LINE, SHORT], ["a", "b", "c"]).tolist() == [[1, 0, 0], [1, 1, 0], [0, 2, 1]]
 
 
 def test_names_that_no_client_has() -> None:

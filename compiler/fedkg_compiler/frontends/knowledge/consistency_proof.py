@@ -27,8 +27,6 @@ STEPS = 2_000_000
 """Of the solver, for all questions of a compilation."""
 MOST_ROWS = 150
 """Models of more bound clauses, one or several together, are not looked at."""
-Z3 = Any
-"""z3 has no types."""
 
 
 def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic]]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.text_lists import count_noun
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
 from fedkg_compiler.formulas.formula_algebra import with_always
@@ -75,8 +76,8 @@ def bind_network(
         problems.error(
             "FKG377",
             place,
-            f"the model {source.path.text} has {_counted(read.inputs, 'input')}, but its metadata"
-            f" names {_counted(len(features), 'feature')}",
+            f"the model {source.path.text} has {count_noun(read.inputs, 'input')}, but its metadata"
+            f" names {count_noun(len(features), 'feature')}",
             "write one name for each input into the `features` of its metadata",
         )
         return {}, Program()
@@ -105,7 +106,7 @@ def bind_network(
         )
         message = (
             f"the model {source.path.text} decides by `{decision}` over "
-            f"{_counted(read.answers, 'output')}, but {what}"
+            f"{count_noun(read.answers, 'output')}, but {what}"
         )
         problems.error(
             "FKG377",
@@ -129,10 +130,6 @@ def bind_network(
         sources=(Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest()),),
     )
     return {"network": network}, found
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _decides(decision: str, answers: int, classes: int) -> bool:

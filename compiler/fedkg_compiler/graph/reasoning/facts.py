@@ -328,7 +328,7 @@ class Facts:
                 if added[predicate].size:
                     fresh[predicate].append(added[predicate])
             waiting = self._list_and_count_facts(
-                {predicate: pairs for predicate, pairs in added.items() if pairs.size}, walked
+                {predicate: pairs for predicate, pairs in added.items() if pairs.size}
             )
         return {
             predicate: joined(*self._canonical_parts(parts)) for predicate, parts in fresh.items()
@@ -379,7 +379,7 @@ class Facts:
                 self.concluded -= told.size
         return known
 
-    def _list_and_count_facts(self, added: Relations, walked: set[int]) -> Relations:
+    def _list_and_count_facts(self, added: Relations) -> Relations:
         """Facts about lists and counts that follow from the added pairs."""
         further: Relations = {}
         if not WITH_LISTS.isdisjoint(added):

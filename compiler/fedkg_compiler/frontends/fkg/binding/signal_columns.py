@@ -726,11 +726,6 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
     )
 
 
-def is_observed(property_iri: str, sources: Sources, span: Span) -> bool:
-    """Return whether the table contains the values of a property."""
-    return signal_of(property_iri, sources, span) is not None
-
-
 def observed_place(property_iri: str, focus: Cell, sources: Sources, span: Span) -> Place | None:
     """Where the table has the property's value for an entity, or with `focus.row` for each table
     row; None for a static property.
