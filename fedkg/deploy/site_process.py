@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-from fedkg.errors import FederationError, FedkgError, TableError
+from fedkg.errors import FederationError, FedkgError, MissingExtra, TableError
 from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
@@ -37,6 +37,12 @@ UNREADABLE_TABLE = (
     "site shows why"
 )
 """What the server learns of a `TableError`, whose text may quote a cell."""
+
+UNSUITABLE_DATA = (
+    "the data, settings or knowledge of the site do not fit the job; `fedkg site status SITE` at "
+    "the site shows why"
+)
+"""What the server learns of other errors of the site, whose text may quote a cell too."""
 
 _ANSWER, _ERROR = b"\x00", b"\x01"
 """First byte of what comes back: an answer, or the text of an error."""
@@ -193,8 +199,10 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
         found = _ANSWER + handle(request)
     except TableError:
         found = _ERROR + UNREADABLE_TABLE.encode()
-    except FedkgError as error:
+    except (FederationError, MissingExtra) as error:  # about messages, consent or versions
         found = _ERROR + str(error).encode(errors="replace")
+    except FedkgError:
+        found = _ERROR + UNSUITABLE_DATA.encode()
     except Exception as error:  # noqa: BLE001  no request may end the process
         traceback.print_exc()
         # Its text may quote rows: only its kind leaves the site.

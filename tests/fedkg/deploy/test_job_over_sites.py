@@ -738,8 +738,9 @@ def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch
     changed_table = LoopbackTransport(
         sites={**transport.sites, "wien": open_site(tmp_path / "wien")}
     )
-    with pytest.raises(FederationError, match=r"wien\.txt has changed since the run started"):
+    with pytest.raises(FederationError, match=r": wien\.txt has changed since the run") as found:
         run_server(tmp_path / "federation", changed_table, report=False)
+    assert str(tmp_path) not in str(found.value)  # its folders are private
     table.write_text(text)
     again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
     apart = run_server(tmp_path / "federation", again, report=False).folder
@@ -1132,6 +1133,16 @@ def test_a_site_that_returns_with_another_version_is_excluded(tmp_path, milling_
         assert row["decided_by"] == "site process"
         assert "differ in their version of fedkg" in row["reason"]
         assert "install the server's version of fedkg at the site" in row["help"]
+
+
+def test_an_unexpected_error_of_a_site_leaves_it_as_its_kind(tmp_path, milling_pack, capfd):
+    """The text may quote a row; the output of the site process has it."""
+    write_tables(tmp_path / "whole")
+    site = write_federation(tmp_path, JOB, milling_pack).sites["graz"]
+    with pytest.raises(FederationError, match="KeyError") as found:
+        site(Message(kind="describe", fields={"step": "summary"}).to_bytes())
+    assert "identity" not in str(found.value)
+    assert "KeyError: 'identity'" in capfd.readouterr().err
 
 
 def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):

@@ -18,9 +18,10 @@ def served(tmp_path):
 
     def handle(request: bytes) -> bytes:
         if request == b"fail":
-            raise JobError("column `torque` is missing")
-        if request == b"cell":
-            raise TableError('row 7, column `torque`: "8,250.0" is not a number')
+            raise FederationError("site graz has not joined the training")
+        if request in (b"cell", b"label"):
+            kind = TableError if request == b"cell" else JobError
+            raise kind('row 7, column `torque`: "8,250.0" is not a number')
         if request == b"end":
             ended.append(True)
         return request * 2
@@ -41,15 +42,19 @@ def served(tmp_path):
 def test_answers_large_requests_after_errors(served):
     large = os.urandom(3_000_000)
 
-    with pytest.raises(FederationError, match="column `torque` is missing"):
+    with pytest.raises(FederationError, match="site graz has not joined the training"):
         ask(served, b"fail", seconds=5)
 
     assert ask(served, large, seconds=5) == large * 2
 
 
-def test_an_error_about_a_table_quotes_no_cell(served):
-    with pytest.raises(FederationError, match="a table of the site does not fit") as caught:
-        ask(served, b"cell", seconds=5)
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [(b"cell", "a table of the site does not fit"), (b"label", "do not fit the job")],
+)
+def test_an_error_about_a_table_quotes_no_cell(served, request_, said):
+    with pytest.raises(FederationError, match=said) as caught:
+        ask(served, request_, seconds=5)
 
     assert "8,250" not in str(caught.value)
 
