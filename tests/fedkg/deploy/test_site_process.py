@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.deploy.site_process import BACKLOG, ask, is_served, listen, serve
 from fedkg.errors import FederationError, JobError, TableError
 
 
@@ -57,6 +57,16 @@ def test_an_error_about_a_table_quotes_no_cell(served, request_, said):
         ask(served, request_, seconds=5)
 
     assert "8,250" not in str(caught.value)
+
+
+def test_a_busy_process_is_served_however_often_somebody_looks(tmp_path):
+    """The queue of the socket stays free for requests."""
+    socket = tmp_path / "s"
+    with listen(socket):  # nobody accepts
+        assert all(is_served(socket) for _ in range(2 * BACKLOG))
+        with pytest.raises(FederationError, match="no answer within"):
+            ask(socket, b"the queue has room", seconds=0.2)
+    assert not is_served(socket)
 
 
 def test_only_its_user_may_connect(served):
