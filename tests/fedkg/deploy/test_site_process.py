@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedkg.deploy import child_process
 from fedkg.deploy.site_process import BACKLOG, ask, is_served, listen, serve
 from fedkg.errors import FederationError, JobError, TableError
 
@@ -67,6 +68,28 @@ def test_a_busy_process_is_served_however_often_somebody_looks(tmp_path):
         with pytest.raises(FederationError, match="no answer within"):
             ask(socket, b"the queue has room", seconds=0.2)
     assert not is_served(socket)
+
+
+def test_a_child_is_started_again_without_its_log_and_without_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr(child_process, "CHECK_S", 0.01)
+    monkeypatch.setattr(child_process, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(child_process, "MOST_LOG_BYTES", 0)
+    log, ends, third = tmp_path / "logs" / "child.log", [], threading.Event()
+    child = child_process.ChildProcess("platform", lambda: (), log=log, environment={})
+
+    def on_end(text: str) -> None:
+        ends.append(text)
+        if len(ends) == 2:
+            log.unlink()
+            assert child.read_log() == ""
+        if len(ends) == 3:
+            third.set()
+        raise OSError("the terminal is closed")
+
+    with child_process.supervise(child, on_end):
+        assert third.wait(30)
+    assert ends[0]  # `platform` prints the name of the system
+    assert Path(f"{log}.1").exists()
 
 
 def test_only_its_user_may_connect(served):
