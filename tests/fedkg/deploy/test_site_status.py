@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import ssl
 import threading
 import time
+from email.utils import formatdate
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,8 +15,10 @@ import pytest
 from command import call
 from federation_folders import create_folders
 
-from fedkg.deploy.federation_folders import SOCKET
+from fedkg.deploy.federation_folders import INVITATION, KEYS, SOCKET, load_federation, split_address
+from fedkg.deploy.flower.supernode import explain_end
 from fedkg.deploy.message import Message
+from fedkg.deploy.site_doctor import examine_site
 from fedkg.deploy.site_lifecycle import leave_federation, run_site
 from fedkg.deploy.site_process import listen
 from fedkg.deploy.site_status import ActivityLog, read_report
@@ -118,6 +124,36 @@ def test_a_relative_path_counts_with_its_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     with pytest.raises(FederationError, match=r"the path of the socket /.* is too long"):
         run_site(Path("graz"), print)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [(-290, "the server answers at"), (60, r"6[01] s ahead of"), (-400, r"(399|400) s behind")],
+)
+def test_the_doctor_compares_the_clocks(site, ahead, said):
+    keys, context = site.parent / "plants" / KEYS, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.pem", keys / "server.key")
+    address = split_address(load_federation(site / INVITATION).address)
+
+    def answer():
+        connection, _ = listener.accept()
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(4096)
+            date = formatdate(time.time() - ahead, usegmt=True)
+            secured.sendall(f"HTTP/1.1 200 OK\r\nDate: {date}\r\n\r\n".encode())
+
+    with socket.create_server(address) as listener:
+        server = threading.Thread(target=answer)
+        server.start()
+        [found] = [one for one in examine_site(site) if one.what == "connection"]
+        server.join()
+    assert re.search(said, found.text)
+    assert found.ok is (ahead == -290)
+
+
+def test_a_refused_time_names_the_clock(site):
+    log = "Client error '401 Unauthorized' for url 'https://127.0.0.1:9/v1/fleet/activate-node'"
+    assert f"`fedkg site doctor {site}` shows the difference" in explain_end(log, site)
 
 
 def test_one_process_owns_the_socket_of_a_site(site):
