@@ -148,6 +148,13 @@ def create_federation(
     """
 
     host, _ = split_address(address)
+    if ":" in host:  # the SuperLink listens on 0.0.0.0
+        raise UsageError(
+            "the server of a federation cannot have an IPv6 address",
+            expected="a host name, or an IPv4 address",
+            received=address,
+            help="use a name of the server that has an IPv4 address",
+        )
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder with -o")
     for name in sites:

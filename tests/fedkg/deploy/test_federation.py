@@ -241,6 +241,7 @@ def test_site_that_the_sites_file_does_not_describe(own):
     [
         ({"address": "localhost"}, "expected: HOST:PORT"),
         ({"address": "https://a:90000"}, "expected: HOST:PORT"),
+        ({"address": "[2001:db8::1]:9092"}, "a host name, or an IPv4 address"),
         ({"sites": ["graz"]}, "at least two sites"),
         ({"sites": ["graz", "graz"]}, "at least two sites"),
         ({"sites": ["graz", "../linz"]}, "not usable for a file"),
