@@ -30,6 +30,9 @@ PARENT = "FEDKG_PARENT"
 SHOWN_LOG_BYTES = 4096
 """Size of the end of a log in which the cause of an error is searched."""
 
+MOST_LOG_BYTES = 10_000_000
+"""Size above which the next start begins a new log; the one before it is kept as `NAME.log.1`."""
+
 
 class ChildProcess:
     """A Python module that runs as a child process.
@@ -63,6 +66,8 @@ class ChildProcess:
     def start(self) -> None:
         """Start the process, in a session of its own: Ctrl-C reaches the parent only."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        if self._log.exists() and self._log.stat().st_size > MOST_LOG_BYTES:
+            self._log.replace(f"{self._log}.1")
         with self._log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
@@ -75,10 +80,13 @@ class ChildProcess:
             )
 
     def read_log(self) -> str:
-        """The end of what the process has written since its last start."""
-        with self._log.open("rb") as log:
-            log.seek(max(self._log_start, self._log.stat().st_size - SHOWN_LOG_BYTES))
+        """The end of what the process has written since its last start; "" if its log is gone."""
+        with suppress(OSError), self._log.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size
+            begin = self._log_start if size >= self._log_start else 0  # somebody emptied the file
+            log.seek(max(begin, size - SHOWN_LOG_BYTES))
             return log.read().decode(errors="replace")
+        return ""
 
     def stop(self) -> None:
         """End the process and all that it started."""
@@ -110,13 +118,17 @@ def supervise(
     """
     done = threading.Event()
 
+    def tell(receive: Callable[[str], None]) -> None:
+        with suppress(Exception):  # a closed terminal, for example, does not end the supervision
+            receive(child.read_log())
+
     def watch() -> None:
         pause, started = FIRST_PAUSE_S, time.monotonic()
         while not done.wait(CHECK_S):
             if child.pid is not None:
-                on_running(child.read_log())
+                tell(on_running)
                 continue
-            on_end(child.read_log())
+            tell(on_end)
             if time.monotonic() - started > SHORT_LIFE_S:
                 pause = FIRST_PAUSE_S
             if done.wait(pause):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.federation_folders import (
     CHANGE,
+    CHANGE_DOCUMENT,
     INVITATIONS,
     RUN,
     dismiss_site,
@@ -19,21 +20,27 @@ from fedkg.deploy.federation_folders import (
     write_json,
 )
 from fedkg.deploy.kept_descriptions import forget_site
-from fedkg.deploy.server_lifecycle import is_running, read_status, save_status
+from fedkg.deploy.server_lifecycle import is_running, load_change_fields, read_status, save_status
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS
-from fedkg.jobs.folder import CSV_FIELDS, RULE_CHANGES, SPLIT, RunFolder
+from fedkg.jobs.folder import CSV_FIELDS, NOTE_SEPARATOR, SPLIT, RunFolder
 
 DELETIONS = "deletions.json"
 """File of a server with every deletion: of which site, when, what, and what remains."""
 
 REMAINS = (
     "the models: each is an average with its updates, from which they cannot be removed",
-    "figures over all sites (rounds.csv, rules.csv, results.json)",
+    "figures over all sites (rounds.csv, rules.csv, checks.csv, results.json)",
     "its name in the job and in the record of its deletion",
     "copies of the run folder elsewhere, trackers and notifications",
 )
 """What a server keeps, or cannot delete."""
+
+MENTIONS = {"example": "\n", "notes": NOTE_SEPARATOR, "confirmed": "; ", "not_confirmed": "; "}
+"""Columns of tables over all sites with parts that may name one, and what separates these parts."""
+
+ANSWERS = frozenset(("confirmed", "problems"))
+"""Fields of a change of the rules that list sites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +90,18 @@ def delete_site(folder: Path, name: str) -> Deletion:
             deleted.append(str(path.relative_to(folder)))
     if forget_site(folder, name):
         deleted.append("what it told about its data")
-    site = status.sites.pop(name)
-    status.sites[name] = type(site)(left=True)
-    save_status(folder, status)
-    deleted.append("times and sizes of its messages")
+    deleted += _delete_from_change(folder, name)
     for path in sorted(folder.glob(f"{RUN}*")):
         run = RunFolder(path)
         if run.exists():
             with run.locked():
                 deleted += [f"{path.name}: {what}" for what in _delete_from_run(run, name)]
+    deleted.append("times and sizes of its messages")
+    site = status.sites.pop(name)
     found = Deletion(site=name, time=time.time(), requested=site.deletion, deleted=tuple(deleted))
     write_json(folder / DELETIONS, {"deletions": [*list_deletions(folder), asdict(found)]})
+    status.sites[name] = type(site)(left=True)  # last: a deletion that is interrupted stays asked
+    save_status(folder, status)
     return found
 
 
@@ -112,21 +120,34 @@ def list_deletions(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _delete_from_change(folder: Path, name: str) -> list[str]:
+    """Delete what an open change of the rules records about a site."""
+    change = load_change_fields(folder)
+    kept = {**change, **{key: _without_key(change[key], name) for key in ANSWERS & change.keys()}}
+    if kept == change:
+        return []
+    write_json(folder / CHANGE / CHANGE_DOCUMENT, kept)
+    return [f"its answers in {CHANGE}/{CHANGE_DOCUMENT}"]
+
+
 def _delete_from_run(run: RunFolder, name: str) -> list[str]:
     """Delete the rows about a site from a run, and draw its report again."""
     run.recover()
     found: list[str] = []
     for table, columns in CSV_FIELDS.items():
         rows = run.rows(table)
-        kept: Sequence[dict[str, str]] = (
-            [row for row in rows if row["client"] != name] if "client" in columns else rows
-        )
-        if table == RULE_CHANGES:
-            kept = [{**row, "confirmed": "", "not_confirmed": ""} for row in rows]
-        if list(kept) != rows:
+        kept = [
+            {column: _without_mention(column, text, name) for column, text in row.items()}
+            for row in rows
+            if row.get("client") != name
+        ]
+        if kept != rows:
             run.rewrite(table, kept)
-            found.append(f"{len(rows) - len(kept)} rows of {table}" if table != RULE_CHANGES else
-                         f"who confirmed in {table}")  # fmt: skip
+            found.append(
+                f"{len(rows) - len(kept)} rows of {table}"
+                if "client" in columns
+                else f"what names it in {table}"
+            )
     if SPLIT in run.log.states():
         split = run.read_json(SPLIT)
         kept_split = _without_key(split, name)
@@ -151,6 +172,19 @@ def _delete_from_run(run: RunFolder, name: str) -> list[str]:
     return found
 
 
+def _without_mention(column: str, text: str, name: str) -> str:
+    """A cell without the parts that name a site."""
+    separator = MENTIONS.get(column)
+    if separator is None:
+        return text
+    return separator.join(part for part in text.split(separator) if not _names(part, name))
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text has the name of a site as a word."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
 def _without_key(value: Any, name: str) -> Any:
     """JSON without this key at any depth. `Any`: JSON."""
     if isinstance(value, dict):
@@ -164,5 +198,4 @@ def _is_about(line: str, name: str) -> bool:
         event = json.loads(line)
     except ValueError:
         return False
-    words = str(event.get("message", "")).replace(",", " ").replace(":", " ").split()
-    return event.get("site") == name or name in words
+    return event.get("site") == name or _names(str(event.get("message", "")), name)

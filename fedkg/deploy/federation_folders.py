@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime
 import errno
+import fcntl
 import hashlib
 import ipaddress
 import json
@@ -28,7 +29,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -147,6 +148,13 @@ def create_federation(
     """
 
     host, _ = split_address(address)
+    if ":" in host:  # the SuperLink listens on 0.0.0.0
+        raise UsageError(
+            "the server of a federation cannot have an IPv6 address",
+            expected="a host name, or an IPv4 address",
+            received=address,
+            help="use a name of the server that has an IPv4 address",
+        )
     if folder.exists():
         raise UsageError(f"{folder} exists already", help="choose another folder with -o")
     for name in sites:
@@ -243,7 +251,7 @@ def admit_site(folder: Path, name: str, key: Path) -> Federation:
             help=f"ask the operator of {name} for the file keys/{name}.pub; if {key} is this file, "
             f"admit {others[0]} with its own key first",
         )
-    return _change_key(folder, federation, name, text)
+    return _change_key(folder, name, text)
 
 
 def dismiss_site(folder: Path, name: str) -> Federation:
@@ -251,9 +259,8 @@ def dismiss_site(folder: Path, name: str) -> Federation:
 
     Raises UsageError, FederationError: no such site.
     """
-    federation = load_federation(folder)
-    _require_site(federation, name)
-    return _change_key(folder, federation, name, "")
+    _require_site(load_federation(folder), name)
+    return _change_key(folder, name, "")
 
 
 def join_federation(
@@ -484,9 +491,17 @@ def private_key_problems(folder: Path) -> list[str]:
     ]
 
 
-def _change_key(folder: Path, federation: Federation, name: str, key: str) -> Federation:
-    changed = replace(federation, sites={**federation.sites, name: key})
-    save_federation(folder, changed)
+def _change_key(folder: Path, name: str, key: str) -> Federation:
+    """Change the key of a site; another process that does so too waits."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        federation = load_federation(folder)
+        changed = replace(federation, sites={**federation.sites, name: key})
+        save_federation(folder, changed)
+    finally:
+        os.close(descriptor)  # ends the lock
     return changed
 
 
@@ -652,7 +667,7 @@ def _copy_server_table(job: Path, document: dict[str, Any], folder: Path) -> Non
             help="ask its owner for the permission to read it",
         )
     data["server_table"] = f"server_table{source.suffix}"
-    shutil.copyfile(source, folder / data["server_table"])
+    shutil.copy(source, folder / data["server_table"])  # with its permissions
 
 
 def _describe_job(job: Path) -> dict[str, Any]:

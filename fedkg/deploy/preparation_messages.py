@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedkg.data import Frame
 from fedkg.data.frame import text_array
-from fedkg.data.sets import DataSet
+from fedkg.data.sets import DataSet, Task
 from fedkg.data.standardise import Moments
 from fedkg.deploy.disclosures import Disclosure, When
 from fedkg.deploy.message import Message
@@ -25,6 +25,7 @@ from fedkg.errors import FederationError
 from fedkg.jobs.experiment.labelled_table_samples import MOST_TEXTS, TablePart
 from fedkg.jobs.experiment.sample_preparation import SamplePart
 from fedkg.jobs.experiment.site_sample_statistics import SERVER, USES, SiteSummary
+from fedkg.jobs.experiment.task_metrics import figure_count
 from fedkg.jobs.experiment.trial import Evaluation
 from fedkg.jobs.result_rows import RuleTally
 from fedkg.jobs.rules_only_baseline import ControlSums
@@ -142,6 +143,11 @@ Found = TypeVar("Found")
 MOST_ROWS = 1 << 40
 """Largest number of rows that a site may claim."""
 
+UNREADABLE = (
+    LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError,
+)  # fmt: skip
+"""What answers of another form raise; a number that JSON cannot hold is an ArithmeticError."""
+
 
 def read_answer(site: str, answer: Message, read: Callable[[Message], Found]) -> Found:
     """What `read` makes of a site's answer.
@@ -151,7 +157,7 @@ def read_answer(site: str, answer: Message, read: Callable[[Message], Found]) ->
     """
     try:
         return read(answer)
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise FederationError(
             f"site {site} sent an answer of kind {answer.kind} that the server cannot read",
             received=f"{type(error).__name__}: {error}",
@@ -383,11 +389,26 @@ def evaluation_parts(found: Evaluation, *, with_rows: bool) -> tuple[dict[str, A
     return fields, tensors
 
 
-def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor], place: int) -> Evaluation:
+def sums_of(tensors: Mapping[str, Tensor], task: Task) -> Tensor:
+    """The `figure_sums` of one site. Raises ValueError if they have another shape."""
+    sums = tensors["figures"].double()
+    if sums.shape != (1, figure_count(task)):
+        raise ValueError(f"figures {list(sums.shape)} instead of [1, {figure_count(task)}]")
+    return sums[0]
+
+
+def evaluation_of(
+    fields: Fields, tensors: Mapping[str, Tensor], place: int, task: Task
+) -> Evaluation:
     """The evaluation that `evaluation_parts` wrote at the site at this place."""
+    counts = tensors["counts"].long()
+    if counts.shape != (1, 4):
+        raise ValueError(f"counts {list(counts.shape)} instead of [1, 4]")
     lines = tensors["rules/counts"].tolist()
     ends = np.cumsum([line[1] for line in lines])
     met = np.split(tensors["rules/met"].numpy(), ends[:-1]) if lines else []
+    if any(len(own) != line[1] for line, own in zip(lines, met, strict=True)):
+        raise ValueError("another number of bound rows than the counts say")
     tallies = {
         rule: RuleTally(
             bound=bound,
@@ -405,8 +426,8 @@ def evaluation_of(fields: Fields, tensors: Mapping[str, Tensor], place: int) -> 
     }
     return Evaluation(
         sites=(place,),
-        sums=tensors["figures"],
-        counts=tensors["counts"],
+        sums=sums_of(tensors, task)[None],
+        counts=counts,
         tallies=tallies,
         knowledge=tensors.get("knowledge", torch.zeros(1, 0, dtype=torch.float64)),
     )
@@ -417,8 +438,8 @@ def control_parts(found: ControlSums) -> tuple[dict[str, Any], Tensors]:
     return {"determined": found.determined, "rows": found.rows}, {"figures": found.sums[None]}
 
 
-def control_of(fields: Fields, tensors: Mapping[str, Tensor]) -> ControlSums:
+def control_of(fields: Fields, tensors: Mapping[str, Tensor], task: Task) -> ControlSums:
     """The control that `control_parts` wrote."""
     return ControlSums(
-        sums=tensors["figures"][0], determined=fields["determined"], rows=fields["rows"]
+        sums=sums_of(tensors, task), determined=int(fields["determined"]), rows=int(fields["rows"])
     )

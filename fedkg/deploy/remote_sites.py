@@ -159,14 +159,16 @@ class RemoteSites:
         weighed = work.algorithm.weighting.weigh(samples / samples.sum(), None, None).weights
         weights = dict(zip(requests, (weighed / weighed.max()).tolist(), strict=True))
         like = _part(expected.tensors, UPDATE)
+        taking_part = min(len(requests), work.settings.sampled(len(work.problem.clients.names)))
         found = aggregate_securely(
             self.transport,
             requests,
             weights,
             like,
             limit=LARGEST_NUMBER,
-            threshold=default_threshold(len(requests)),
+            threshold=default_threshold(taking_part),
             seconds=self.seconds,
+            participants=taking_part,
         )
         rejected = {places[site]: _shortened(why) for site, why in found.failed.items()}
         if found.total is None:

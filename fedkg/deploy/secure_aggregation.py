@@ -127,6 +127,7 @@ def aggregate_securely(
     limit: float,
     threshold: int,
     seconds: float,
+    participants: int | None = None,
 ) -> SecureSum:
     """Ask sites for their updates, and learn only their weighted sum.
 
@@ -137,12 +138,13 @@ def aggregate_securely(
         limit: the largest size of a number in an update; larger ones are clipped.
         threshold: the sites that must remain to the end.
         seconds: how long the four exchanges may take together; see `LONGEST_SHARES`.
+        participants: how many of the sites take part, the others are spares; None: all.
 
     Raises:
         JobError: the threshold does not fit the number of sites.
         MissingExtra: Flower is not installed.
     """
-    check_threshold(threshold, len(requests))
+    check_threshold(threshold, participants or len(requests))
     first = next(iter(requests.values()))
     end = time.monotonic() + seconds
     server = _Server(transport=transport, kind=first.kind, number=first.round, end=end)
@@ -151,6 +153,7 @@ def aggregate_securely(
     keys = server.ask(KEYS, {site: {} for site in requests}, _read_keys)
     if len(keys) < threshold:
         return server.give_up(KEYS, keys, threshold)
+    threshold = max(threshold, len(keys) // 2 + 1)  # sites accept only more than half of the keys
     published = {site: list(own) for site, own in keys.items()}
     shares = server.ask(
         SHARES,

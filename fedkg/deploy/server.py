@@ -6,10 +6,10 @@ Letters: K sites.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, START
 from fedkg.deploy.federation_folders import FEDERATION, RUN
@@ -35,6 +36,7 @@ from fedkg.deploy.preparation_messages import (
     server_rows_of_table,
     summary_of,
     summary_parts,
+    sums_of,
     table_of_server_rows,
 )
 from fedkg.deploy.quorum_and_deadline_transport import (
@@ -54,7 +56,7 @@ from fedkg.deploy.rule_change import (
     withdraw,
 )
 from fedkg.deploy.transport import Reply, Transport
-from fedkg.errors import FederationError, JobError, Stopped, UsageError
+from fedkg.errors import FederationError, JobError, Stopped, UsageError, join_lines
 from fedkg.exclusion_reasons import NOT_NEEDED, explain_exclusion
 from fedkg.federated import Clients, RoundRecord, ServerState, initial_state
 from fedkg.federated.temporal.client_property_mining import Inferred, of_shared
@@ -64,6 +66,7 @@ from fedkg.jobs.causes.run import CausesRun
 from fedkg.jobs.checkpoint import load_state
 from fedkg.jobs.events import Event, Listener, ignore_event
 from fedkg.jobs.experiment.experiment import Experiment
+from fedkg.jobs.experiment.injected_knowledge_metrics import COUNTS
 from fedkg.jobs.experiment.labelled_table_samples import (
     SERVER_NAME,
     TablePart,
@@ -73,7 +76,7 @@ from fedkg.jobs.experiment.labelled_table_samples import (
 )
 from fedkg.jobs.experiment.sample_preparation import Samples, join_samples
 from fedkg.jobs.experiment.site_sample_statistics import TRAIN, SiteSummary, merge_summaries
-from fedkg.jobs.experiment.task_metrics import figures_of
+from fedkg.jobs.experiment.task_metrics import figure_count, figures_of
 from fedkg.jobs.experiment.trial import Evaluation, Trial
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_knowledge_graphs import GraphCache
@@ -193,10 +196,10 @@ def run_server(
 
 def _finish(sites: AskedSites) -> None:
     """Tell the sites that the run is complete; a site that is gone keeps its notes."""
-    if sites.kept is not None:
-        forget_run(sites.kept)
     with suppress(FederationError):
         sites.ask_all({name: Message(kind="finish") for name in sites.names})
+    if sites.kept is not None:  # last: a server that is stopped above starts again without them
+        forget_run(sites.kept)
 
 
 def descriptions_of(folder: Path, run: RunFolder) -> Path:
@@ -402,24 +405,32 @@ class AskedSites:
             for name, answer in zip(self.names, answers, strict=True)
         ]
 
-    def ask_needed(self, requests: Mapping[str, Message]) -> dict[str, Message]:
-        """The answers by site, in the order of the sites: of all if every round needs all of them,
-        otherwise of those that answer.
+    def read_needed(
+        self, requests: Mapping[str, Message], read: Callable[[Message], Found]
+    ) -> dict[str, Found]:
+        """What `read` makes of the answers by site, in the order of the sites: of all if every
+        round needs all of them, otherwise of those that answer in the expected form.
 
         Raises:
-            FederationError: a site that is needed, or each site, gives no answer.
+            FederationError: a site that is needed, or each site, gives no such answer.
         """
         if self.contract.quorum == "all":
-            return dict(zip(self.names, self.ask_all(requests), strict=True))
-        replies = self._exchange(requests)
-        found = {
-            name: message for name in self.names if (message := replies[name].message) is not None
-        }
+            return dict(zip(self.names, self.read_all(requests, read), strict=True))
+        replies, found, errors = self._exchange(requests), {}, {}
+        for name in self.names:
+            message = replies[name].message
+            if message is None:
+                errors[name] = replies[name].error
+                continue
+            try:
+                found[name] = read_answer(name, message, read)
+            except FederationError as error:
+                errors[name] = str(error)
+                self.on_note(f"figures are without {name}: {join_lines(str(error))}")
         if not found:
+            name = self.names[0]
             raise FederationError(
-                "no site answers",
-                received=f"site {self.names[0]}: {replies[self.names[0]].error}",
-                help=_START_AGAIN,
+                "no site answers", received=f"site {name}: {errors[name]}", help=_START_AGAIN
             )
         return found
 
@@ -467,14 +478,17 @@ class AskedSites:
         described = next(iter(requests.values())).kind == "describe"
         kept: dict[str, Message] = {}
         if self.kept is not None and described:
-            dispensable = {name: one for name, one in requests.items() if name in self.dispensable}
-            kept = read_kept(self.kept, dispensable)
+            may_lack = {name: one for name, one in requests.items() if name in self.dispensable}
+            kept = read_kept(self.kept, may_lack)
+        dispensable = set(kept)
+        if self.contract.quorum != "all" and not described:  # the end of a run awaits no lost site
+            dispensable |= requests.keys() - set(self.transport.present())
         transport = ContractTransport(
             transport=self.transport,
             contract=self.contract,
             participants=len(self.names),
             preference=lambda number: self.names,
-            dispensable=frozenset(kept),
+            dispensable=frozenset(dispensable),
         )
         found = {}
         for reply in transport.exchange(requests, seconds=math.inf):  # the contract limits it
@@ -719,13 +733,12 @@ class RemoteExperiment(Experiment):
     ) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
-        names = self.asked.names
-        asked = names if sites is None else [names[site] for site in sites]
-        replies = self.asked.ask_needed(dict.fromkeys(asked, request))
-        return [
-            read_answer(name, reply, lambda one: control_of(one.fields, one.tensors))
-            for name, reply in replies.items()
-        ]
+        task = self.samples.summary.task
+        found = self.asked.read_needed(
+            dict.fromkeys(self.asked.names, request),
+            lambda one: control_of(one.fields, one.tensors, task),
+        )
+        return list(found.values())
 
     @override
     def build_trial(self, config: TrialConfig) -> Trial:
@@ -744,11 +757,6 @@ class RemoteExperiment(Experiment):
         )
         known["remote"] = replace(remote, transport=transport)
         return RemoteTrial(**known, asked=self.asked)
-
-
-def _read_evaluation(answer: Message, place: int) -> Evaluation:
-    """The evaluation of the site at a place."""
-    return evaluation_of(answer.fields, answer.tensors, place)
 
 
 def _property_values(answer: Message, expected: Properties) -> tuple[Tensor, ...]:
@@ -791,62 +799,84 @@ class RemoteTrial(Trial):
         if may_skip and not set(self.asked.names) <= set(self.asked.transport.present()):
             return {}
         threshold = self.deployed_threshold(state)
-        replies = self._evaluate(state, "figures", threshold)
-        if may_skip and len(replies) < len(self.asked.names):
+        task = self.samples.summary.task
+        sums = self._evaluate(state, "figures", threshold, lambda one: sums_of(one.tensors, task))
+        if may_skip and len(sums) < len(self.asked.names):
             return {}
-        sums = list(self._read(replies, lambda one: one.tensors["figures"][0]).values())
-        return figures_of(self.samples.summary.task, torch.stack(sums).sum(0), threshold)
+        return figures_of(task, torch.stack(list(sums.values())).sum(0), threshold)
 
     @override
     def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Trial.final_rows`. `Any`: the last server state."""
-        replies = self._evaluate(state, "final", self.deployed_threshold(state))
+        replies = self._evaluate(
+            state, "final", self.deployed_threshold(state), self._read_evaluation
+        )
         found = [
-            read_answer(name, replies[name], partial(_read_evaluation, place=place))
+            replace(replies[name][0], sites=(place,))
             for place, name in enumerate(self.asked.names)
             if name in replies
         ]
-        sets = self._read(replies, lambda one: one.fields["sets"])
         return {
             **self.evaluation_rows(found),
-            "forecasts.csv": self._merged_forecasts(replies),
+            "forecasts.csv": self._merged_forecasts([own for _, _, own in replies.values()]),
             "sets.csv": [
                 {**row, "trial": self.config.id, "client": name}
-                for name, row in sets.items()
+                for name, (_, row, _) in replies.items()
                 if row is not None
             ],
             "properties.csv": [],
         }
 
-    def _read(
-        self, replies: Mapping[str, Message], read: Callable[[Message], Found]
-    ) -> dict[str, Found]:
-        return {name: read_answer(name, reply, read) for name, reply in replies.items()}
+    def _read_evaluation(
+        self, answer: Message
+    ) -> tuple[Evaluation, Row | None, list[list[float]] | None]:
+        """The evaluation of a site, its row of `sets.csv`, and its figures of forecasts."""
+        row = answer.fields["sets"]
+        found = evaluation_of(answer.fields, answer.tensors, 0, self.samples.summary.task)
+        rows = self._count_bound_rows()
+        if any(rows[rule] != tally.bound for rule, tally in found.tallies.items()):
+            raise ValueError("counts of rules with other bound rows than those of the server")
+        sums = COUNTS + 3 * figure_count(self.samples.summary.task)
+        if self.form is not None and found.knowledge.shape != (1, sums):
+            raise ValueError(f"knowledge {list(found.knowledge.shape)} instead of [1, {sums}]")
+        forecasts = _forecast_numbers(answer.tensors) if "forecasts" in answer.tensors else None
+        return found, None if row is None else dict(row), forecasts
 
-    def _merged_forecasts(self, replies: Mapping[str, Message]) -> list[Row]:
+    def _count_bound_rows(self) -> Counter[int]:
+        """The bound rows of each rule about outputs, by its position."""
+        forecasts, pack = self.rules.forecasts, self.rules.pack
+        owners = (
+            [bank.rule for bank in pack.banks if reads_output(bank.skeleton)]
+            if forecasts is None
+            else [bank.rule for bank in forecasts.module.banks]
+        )
+        return Counter(rule for own in owners for rule in own.tolist())
+
+    def _merged_forecasts(self, each: Sequence[list[list[float]] | None]) -> list[Row]:
         """Rows of `forecasts.csv`; none unless every site has test samples and properties."""
-        if len(replies) < len(self.asked.names) or not all(
-            "forecasts" in reply.tensors for reply in replies.values()
-        ):
-            return []
         kinds = ("client", "cluster", "teacher", "truth")
         scores: list[Scores] = [
             {
                 kind: (mse, sequences, steps)
                 for kind, (mse, sequences, steps) in zip(kinds, numbers, strict=True)
             }
-            for numbers in self._read(replies, lambda one: _forecast_numbers(one.tensors)).values()
+            for numbers in each
+            if numbers is not None
         ]
-        return self.forecast_rows(merge_scores(scores))
+        return (
+            self.forecast_rows(merge_scores(scores)) if len(scores) == len(self.asked.names) else []
+        )
 
     def deployed_threshold(self, state: ServerState) -> float:
         """The threshold of alarms; the server has the model of all sites, or the job a number."""
         given = self.config.job.evaluation.threshold
         return float(given) if not isinstance(given, str) else self.threshold(state.params)
 
-    def _evaluate(self, state: ServerState, what: str, threshold: float) -> dict[str, Message]:
-        """The answers of the sites about the models that they use after a round, by site: of all,
-        or with a quorum of those that answer.
+    def _evaluate(
+        self, state: ServerState, what: str, threshold: float, read: Callable[[Message], Found]
+    ) -> dict[str, Found]:
+        """What `read` makes of the answers of the sites about the models that they use after a
+        round, by site: of all, or with a quorum of those that answer.
         """
         assert isinstance(self.remote, RemoteSites)
         work = deployed_models(self).work
@@ -858,7 +888,7 @@ class RemoteTrial(Trial):
             if self.inferred is not None and what == "final":
                 tensors |= _private_layers(state, request)
             requests[name] = replace(request, fields={**request.fields, **asked}, tensors=tensors)
-        return self.asked.ask_needed(requests)
+        return self.asked.read_needed(requests, read)
 
 
 def _private_layers(state: ServerState, request: Message) -> Params:

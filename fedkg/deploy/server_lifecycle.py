@@ -391,11 +391,12 @@ def describe_run(folder: Path) -> dict[str, Any] | None:
     for a causal discovery, which has none.
     """
     from fedkg.deploy.federation_job_and_pack import JobFiles
+    from fedkg.jobs.folder import RunFolder
     from fedkg.jobs.sweep.run_status import read_status as read_run
 
     run = folder / read_status(folder).run
-    if not run.is_dir() or JobFiles.read(folder).is_discovery:
-        return None
+    if not RunFolder(run).exists() or JobFiles.read(folder).is_discovery:
+        return None  # a server that starts has created the folder alone
     return read_run(run).document()
 
 

@@ -6,6 +6,7 @@ Letters: K sites.
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -144,9 +145,10 @@ class SiteAnswers:
             told = {**answer.fields, REQUEST: request_digest(request)}
             return replace(answer, fields=told).to_bytes()
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            traceback.print_exc()  # its text may quote rows: only its kind leaves the site
             raise FederationError(
                 f"site {self.name} cannot read the server's request of kind {message.kind}",
-                received=f"{type(error).__name__}: {error}",
+                received=f"{type(error).__name__}; the output of the site process shows more",
                 help="install the same version of fedkg at the server and at all sites",
             ) from error
 
@@ -180,27 +182,27 @@ class SiteAnswers:
 
     def require_same_tables(self) -> None:
         """Raise FederationError if a table has changed since a run that is not finished began."""
-        path = self.folder / STATE / TABLES
+        path, name = self.folder / STATE / TABLES, f"{STATE}/{TABLES}"
         if not path.exists():
             return
         now = self.list_files()
         try:
-            begun = dict(parse_json(path.read_bytes(), str(path)))
+            begun = dict(parse_json(path.read_bytes(), name))
         except (ValueError, TypeError) as error:
             raise FederationError(
-                f"site {self.name}: {path} is damaged, so the site cannot tell whether its tables "
+                f"site {self.name}: {name} is damaged, so the site cannot tell whether its tables "
                 "are those with which the run started",
                 received=str(error),
-                help=f"restore it from a copy; or give up the run: delete {path.parent}, and start "
-                "a new run at the server",
+                help=f"restore it from a copy; or give up the run: delete the folder `{STATE}` of "
+                "the site, and start a new run at the server",
             ) from error
         changed = next((file for file in begun if now.get(file) != begun[file]), None)
         if changed is not None:
             how = "has changed" if changed in now else "is not a file of this site any more"
             raise FederationError(
-                f"site {self.name}: {changed} {how} since the run started",
-                help=f"restore this file; or give up the run: delete {path.parent} here, and start "
-                "a new run at the server",
+                f"site {self.name}: {Path(changed).name} {how} since the run started",
+                help=f"restore this file; or give up the run: delete the folder `{STATE}` of the "
+                "site, and start a new run at the server",
             )
 
     @cached_property

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 
 from fedkg import exclusion_reasons
+from fedkg._internal.atomic_file import replace_file
 from fedkg.deploy.child_process import stop_on_sigterm, supervise
 from fedkg.deploy.federation_folders import (
     INVITATION,
@@ -25,7 +26,7 @@ from fedkg.deploy.federation_folders import (
 )
 from fedkg.deploy.flower.app_and_environment import LOGS
 from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
-from fedkg.deploy.site_status import STATUS, ActivityLog
+from fedkg.deploy.site_status import STATUS, ActivityLog, read_activity
 from fedkg.errors import FederationError, UsageError
 
 DELETE, ASKS_FOR_DELETION = "delete", "and asks for the deletion of its data"
@@ -51,6 +52,7 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
             invitation was changed or signed by another key than when the site joined.
         KeyboardInterrupt: the process was stopped; no child is left.
     """
+    folder = folder.resolve()  # Flower gets the whole path of the socket, whose length is limited
     site = load_site(folder)
     _require_member(folder, site.name)
     verify_invitation(folder / INVITATION, site.signer)
@@ -108,18 +110,19 @@ def leave_federation(
     Returns:
         The name of the site, whether the server was told, and what was deleted here.
 
-    Raises UsageError, FederationError: the folder is not that of a site, or it has left.
+    Raises UsageError, FederationError: the folder is not that of a site, it has left, its process
+        does not end, or a file cannot be deleted.
     """
     site = load_site(folder)
     if not (folder / KEYS).exists():  # a departure that was interrupted is completed
         _require_member(folder, site.name)
-    (folder / LEFT).write_text(DELETE if delete else "")
+    replace_file(folder / LEFT, DELETE.encode() if delete else b"")
     end = time.monotonic() + seconds
     running = is_served(folder / SOCKET)
     while (folder / SOCKET).exists() and running and time.monotonic() < end:
         time.sleep(CHECK_S)
-    told = running and not (folder / SOCKET).exists()
-    if running and not told:
+    told = running and _has_told(folder, site.name)
+    if running and (folder / SOCKET).exists():
         with suppress(FederationError):
             ask(folder / SOCKET, b"", seconds=LAST_ANSWER_S)  # any request ends it now
         end = time.monotonic() + LAST_ANSWER_S
@@ -130,19 +133,35 @@ def leave_federation(
                 f"site {site.name} is still computing an answer, so nothing was deleted",
                 help="stop `fedkg site run`, then run `fedkg site leave` again",
             )
-    gone = [name for name in (STATE, KEYS, INVITATION, RULES) if (folder / name).exists()]
+    gone = [name for name in (STATE, INVITATION, RULES) if (folder / name).exists()]
     if delete:
         gone += sorted(
             path.name
             for path in folder.iterdir()
             if path.name not in (*gone, *KEPT_AT_LEAVING) and path.name in OWN_FILES
         )
+    if (folder / KEYS).exists():
+        gone.append(KEYS)  # last: as long as they are there, a departure can be completed
     for name in gone:
-        if (folder / name).is_dir():
-            shutil.rmtree(folder / name, ignore_errors=True)
-        else:
-            (folder / name).unlink(missing_ok=True)
+        try:
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FederationError(
+                f"{folder / name} could not be deleted",
+                received=str(error),
+                help="correct the cause, then run `fedkg site leave` again: it deletes the rest",
+            ) from error
     return site.name, told, tuple(gone)
+
+
+def _has_told(folder: Path, name: str) -> bool:
+    """Whether the last answer of the site process was that the site has left."""
+    with suppress(FederationError):
+        return read_activity(folder).error.startswith(describe_departure(name))
+    return False
 
 
 def describe_departure(site: str) -> str:

@@ -11,13 +11,14 @@ import hashlib
 import os
 import socket as sockets
 import struct
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-from fedkg.errors import FederationError, FedkgError, TableError
+from fedkg.errors import FederationError, FedkgError, MissingExtra, TableError
 from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
@@ -37,6 +38,12 @@ UNREADABLE_TABLE = (
     "site shows why"
 )
 """What the server learns of a `TableError`, whose text may quote a cell."""
+
+UNSUITABLE_DATA = (
+    "the data, settings or knowledge of the site do not fit the job; `fedkg site status SITE` at "
+    "the site shows why"
+)
+"""What the server learns of other errors of the site, whose text may quote a cell too."""
 
 _ANSWER, _ERROR = b"\x00", b"\x01"
 """First byte of what comes back: an answer, or the text of an error."""
@@ -62,14 +69,20 @@ def listen(socket: Path) -> Iterator[Listener]:
             expected=f"at most {LONGEST_PATH} bytes",
             help="choose a site folder with a shorter path",
         )
-    with socket.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise FederationError(
-                f"another `fedkg site run` already serves this site ({socket})",
-                help="stop that process first: only one process may use the state of a site",
-            ) from error
+    with socket.with_suffix(".lock").open("a") as lock:
+        for is_last in (False, True):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if is_last:
+                    raise FederationError(
+                        f"another `fedkg site run` already serves this site ({socket})",
+                        help="stop that process first: only one process may use the state of a "
+                        "site",
+                    ) from error
+                time.sleep(0.2)  # `is_served` may have held it for a moment
+        lock.truncate(0)
         socket.unlink(missing_ok=True)
         mask = os.umask(0o177)
         try:
@@ -77,6 +90,8 @@ def listen(socket: Path) -> Iterator[Listener]:
         finally:
             os.umask(mask)
         with listener:
+            lock.write(str(os.getpid()))  # from now on it answers
+            lock.flush()
             yield listener
 
 
@@ -143,12 +158,19 @@ def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
 
 
 def is_served(socket: Path) -> bool:
-    """Whether a process accepts connections on a socket."""
+    """Whether a process answers on a socket. It learns nothing of this question: a connection
+    would wait in its queue, and a busy process counts as one that answers.
+    """
     try:
-        with _connect(socket, STALLED_SECONDS):
-            return True
-    except OSError:
+        with socket.with_suffix(".lock").open() as lock:
+            if not os.fstat(lock.fileno()).st_size:
+                return False
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no process has run here
         return False
+    return False
 
 
 def _connect(socket: Path, seconds: float) -> Connection:
@@ -193,8 +215,10 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
         found = _ANSWER + handle(request)
     except TableError:
         found = _ERROR + UNREADABLE_TABLE.encode()
-    except FedkgError as error:
+    except (FederationError, MissingExtra) as error:  # about messages, consent or versions
         found = _ERROR + str(error).encode(errors="replace")
+    except FedkgError:
+        found = _ERROR + UNSUITABLE_DATA.encode()
     except Exception as error:  # noqa: BLE001  no request may end the process
         traceback.print_exc()
         # Its text may quote rows: only its kind leaves the site.

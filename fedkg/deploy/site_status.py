@@ -120,7 +120,7 @@ def read_activity(folder: Path) -> SiteActivity:
 class ActivityLog:
     """Writes what a site process does to `status.json`, and tells its operator.
 
-    A full disk does not stop the site: the status is then older than the site.
+    A full disk or a closed terminal does not stop the site.
 
     Args:
         folder: the folder of the site.
@@ -128,7 +128,11 @@ class ActivityLog:
     """
 
     def __init__(self, folder: Path, on_note: Callable[[str], None]) -> None:
-        self._folder, self._on_note = folder, on_note
+        def tell(text: str) -> None:
+            with suppress(OSError, ValueError):  # the terminal may be closed
+                on_note(text)
+
+        self._folder, self._on_note = folder, tell
         before = SiteActivity()
         with suppress(FederationError):
             before = read_activity(folder)

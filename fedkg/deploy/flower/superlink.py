@@ -27,6 +27,9 @@ MOST_STARTS = 3
 PAUSE_S = 0.2
 """Seconds between two tries to reach it."""
 
+ORPHAN_S = 10.0
+"""Seconds in which the SuperLink of a server that was killed ends and frees the port."""
+
 LOCAL = ("localhost", "127.0.0.1")
 
 
@@ -115,11 +118,9 @@ class SuperLink:
         if self._starts == MOST_STARTS:
             raise self._explain_failure()
         self._starts += 1
-        with closing(socket.socket()) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((self._host, self._port))
-            except OSError as error:
+        end = time.monotonic() + ORPHAN_S
+        while error := self._try_port():
+            if time.monotonic() > end:
                 raise FederationError(
                     f"the server cannot use the port {self._port}",
                     received=error.strerror or str(error),
@@ -127,7 +128,18 @@ class SuperLink:
                     "with another port, above 1023: fedkg federation init JOB.yaml -o FEDERATION "
                     "--address HOST:PORT",
                 ) from error
+            time.sleep(PAUSE_S)
         self.child.start()
+
+    def _try_port(self) -> OSError | None:
+        """Why the port is not free; None if it is."""
+        with closing(socket.socket()) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self._host, self._port))
+            except OSError as error:
+                return error
+        return None
 
     def _explain_failure(self) -> FederationError:
         last = self.child.read_log().strip().splitlines()[-1:] or ["nothing was written"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -20,21 +21,25 @@ from fedkg.deploy.federation_folders import (
 from fedkg.deploy.flower.app_and_environment import LOGS, flower_environment
 
 CAUSES = {
-    ("certificate verify failed",): (
+    "certificate verify failed": (
         "the certificate of the server is not signed by the authority of the invitation: another "
         "program answers at this address, or the federation has been created anew; ask its "
         "operator for a new invitation"
     ),
-    ("failed to activate",): (
+    "failed to activate": (
         "the server does not know the key of this site: send {key} to its operator, who runs "
         "`fedkg federation admit FEDERATION {name} {name}.pub`; after a crash of this computer, "
         "wait 20 s"
     ),
-    ("[errno", "timed out"): (
+    "401 unauthorized.*activate-node": (
+        "the clocks of this computer and of the server differ: set both, for example with "
+        "`timedatectl set-ntp true`; `fedkg site doctor {folder}` shows the difference"
+    ),
+    r"\[errno|timed out": (
         "nothing answers at {address}: the server is not running, or a firewall is in between"
     ),
 }
-"""What words at the end of a SuperNode's log mean, for the operator of a site."""
+"""What patterns at the end of a SuperNode's log mean, for the operator of a site."""
 
 CONNECTED = "SuperNode ID:"
 """What a SuperNode writes as soon as the server has accepted it."""
@@ -80,15 +85,14 @@ def has_answered(log: str) -> bool:
 def explain_end(log: str, folder: Path) -> str:
     """Why the SuperNode of a site ended, from the end of its log."""
     text = log.lower()
-    cause = next(
-        (cause for signs, cause in CAUSES.items() if any(sign in text for sign in signs)), UNKNOWN
-    )
+    cause = next((cause for sign, cause in CAUSES.items() if re.search(sign, text)), UNKNOWN)
     name = load_site(folder).name
     return cause.format(
         key=folder / KEYS / f"{name}.pub",
         name=name,
         address=load_federation(folder / INVITATION).address,
         log=folder / LOGS / "supernode.log",
+        folder=folder,
     )
 
 

@@ -72,6 +72,11 @@ def compute_figures(
     return figures_of(scaled.source.task, figure_sums(scaled, answers, y, threshold), threshold)
 
 
+def figure_count(task: Task) -> int:
+    """The number of `figure_sums`."""
+    return {"detection": 5, "survival": 4}.get(task, 3)
+
+
 def figure_sums(
     scaled: StandardisedDataSet, answers: Tensor, y: Tensor, threshold: float
 ) -> Tensor:
@@ -85,7 +90,7 @@ def figure_sums(
     """
     task = scaled.source.task
     if not len(answers):
-        return torch.zeros({"detection": 5, "survival": 4}.get(task, 3), dtype=torch.float64)
+        return torch.zeros(figure_count(task), dtype=torch.float64)
     match task:
         case "detection":
             return detection_sums(answers.squeeze(-1), y, threshold)

@@ -23,8 +23,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from federation_folders import SITES, create_folders, write_inputs
 
+from fedkg.deploy import federation_folders, server_lifecycle
 from fedkg.deploy import offline_install_bundle as bundle
-from fedkg.deploy import server_lifecycle
 from fedkg.deploy.federation_folders import (
     INVITATION,
     KEYS,
@@ -40,6 +40,7 @@ from fedkg.deploy.federation_folders import (
 from fedkg.deploy.offline_install_bundle import list_packages
 from fedkg.errors import FederationError, FedkgError, JobError, MissingExtra, UsageError
 from fedkg.jobs.events import Event, Listener
+from fedkg.jobs.folder import RunFolder
 from fedkg.pack import load
 
 
@@ -114,6 +115,20 @@ def test_key_of_a_site_is_a_curve_that_flower_accepts(folders):
     key = load_ssh_private_key((folders / "graz" / KEYS / "node.key").read_bytes(), None)
 
     assert key.curve.name == "secp384r1"
+
+
+def test_keys_that_are_admitted_at_the_same_time_are_all_registered(own, monkeypatch):
+    server, keys = own / "plants", {name: own / name / KEYS / f"{name}.pub" for name in SITES}
+    read = federation_folders._read_public_key
+
+    def admit_linz_meanwhile(path):
+        monkeypatch.setattr(federation_folders, "_read_public_key", read)
+        admit_site(server, "linz", keys["linz"])
+        return read(path)
+
+    monkeypatch.setattr(federation_folders, "_read_public_key", admit_linz_meanwhile)
+    admit_site(server, "graz", keys["graz"])
+    assert load_federation(server).node_keys().keys() == {"graz", "linz"}
 
 
 def test_admitted_keys_are_those_that_sites_sent(own):
@@ -226,6 +241,7 @@ def test_site_that_the_sites_file_does_not_describe(own):
     [
         ({"address": "localhost"}, "expected: HOST:PORT"),
         ({"address": "https://a:90000"}, "expected: HOST:PORT"),
+        ({"address": "[2001:db8::1]:9092"}, "a host name, or an IPv4 address"),
         ({"sites": ["graz"]}, "at least two sites"),
         ({"sites": ["graz", "graz"]}, "at least two sites"),
         ({"sites": ["graz", "../linz"]}, "not usable for a file"),
@@ -245,6 +261,7 @@ def test_table_of_the_server_is_copied_to_its_folder_alone(tmp_path):
     (tmp_path / "own").mkdir()
     table = (tmp_path / "graz.csv").read_bytes()
     (tmp_path / "own" / "probe.csv").write_bytes(table)
+    (tmp_path / "own" / "probe.csv").chmod(0o600)
     data = {"sites_file": "sites.yaml", "server": 0.0, "server_table": "own/probe.csv"}
     job = yaml.safe_load((tmp_path / "job.yaml").read_text()) | {"data": data, "algorithm": "scfa"}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
@@ -253,7 +270,8 @@ def test_table_of_the_server_is_copied_to_its_folder_alone(tmp_path):
 
     written = yaml.safe_load((tmp_path / "plants" / "job.yaml").read_text())
     assert written["data"] == {"server": 0.0, "server_table": "server_table.csv"}
-    assert (tmp_path / "plants" / "server_table.csv").read_bytes() == table
+    copy = tmp_path / "plants" / "server_table.csv"
+    assert (copy.read_bytes(), mode(copy)) == (table, 0o600)
     with zipfile.ZipFile(tmp_path / "plants" / "invitations" / "graz.zip") as archive:
         assert "server_table.csv" not in archive.namelist()
 
@@ -295,6 +313,7 @@ def test_commands_from_invitation_to_departure(own, capsys):
     doctor = call(capsys, "site", "doctor", site)
     paused = call(capsys, "site", "pause", site)
     resumed = call(capsys, "site", "resume", site)
+    RunFolder(server / "run").create()  # a start that was interrupted
     status = call(capsys, "server", "status", server, "--json")
     left = call(capsys, "site", "leave", site, "--wait", "0")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from threading import Timer
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -16,7 +19,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 from stand_in import site_handler
 
-from fedkg.deploy.flower import client_app, internals
+from fedkg.deploy.federation_folders import CA, Federation
+from fedkg.deploy.flower import client_app, internals, superlink
 from fedkg.deploy.flower.app_and_environment import flower_environment
 from fedkg.deploy.flower.records import (
     LARGE,
@@ -166,6 +170,19 @@ def test_lost_superlink_is_started_again_and_requests_are_sent_again():
     assert lost.sent == fresh.sent == list(KEYS)
     assert [reply.error for reply in replies] == ["", "", ""]
     assert all(0 < seconds <= 30 for seconds in asked)
+
+
+def test_superlink_waits_for_the_end_of_that_of_a_killed_server(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as orphan:
+        address = f"127.0.0.1:{orphan.getsockname()[1]}"
+        (tmp_path / "keys").mkdir()
+        (tmp_path / "keys" / CA).touch()
+        link = superlink.SuperLink(tmp_path, Federation(name="f", address=address, sites={}))
+        started = Mock()
+        monkeypatch.setattr(link.child, "start", started)
+        Timer(0.5, orphan.close).start()
+        link._start()
+    started.assert_called_once()
 
 
 def test_lost_superlink_without_a_way_back_is_an_error():

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from safetensors.torch import load_file
 from warm_processes import CONTEXT
@@ -736,8 +738,9 @@ def test_a_run_goes_on_where_its_server_died(tmp_path, milling_pack, monkeypatch
     changed_table = LoopbackTransport(
         sites={**transport.sites, "wien": open_site(tmp_path / "wien")}
     )
-    with pytest.raises(FederationError, match=r"wien\.txt has changed since the run started"):
+    with pytest.raises(FederationError, match=r": wien\.txt has changed since the run") as found:
         run_server(tmp_path / "federation", changed_table, report=False)
+    assert str(tmp_path) not in str(found.value)  # its folders are private
     table.write_text(text)
     again = LoopbackTransport(sites={**transport.sites, "linz": open_site(tmp_path / "linz")})
     apart = run_server(tmp_path / "federation", again, report=False).folder
@@ -821,6 +824,71 @@ def test_a_run_ends_without_a_site_that_stays_away(tmp_path, milling_pack):
     assert last["f1"]
     with pytest.raises(UsageError, match="belongs to a federation"):
         resume(folder)
+
+
+@dataclass(frozen=True)
+class Unplugged(Absence):
+    """The absent site is gone without an error: nobody answers."""
+
+    def exchange(self, requests: Mapping[str, Message], *, seconds: float) -> Iterator[Reply]:
+        replies = super().exchange(requests, seconds=seconds)
+        return (reply for reply in replies if reply.message is not None)
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_lost_site(tmp_path, milling_pack, monkeypatch):
+    """With a quorum, the last figures and the end of the run wait for the grace alone."""
+    contract = {"quorum": 2, "retries": 0, "grace": 0.1, "deadline": 60}
+    job = {**changed(training={"rounds": 2}), "federation": contract}
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job, milling_pack)
+    transport, began = Unplugged(inner=inner, site="wien", rounds=(2,)), time.monotonic()
+    kept = tmp_path / "federation" / "descriptions" / "run"
+
+    def stop_at_finish(site: str, request: Message) -> Message:
+        if request.kind == "finish":
+            raise KeyboardInterrupt
+        return request
+
+    stopped = Forgery(transport, change_request=stop_at_finish)
+    with pytest.raises(KeyboardInterrupt):
+        run_server(tmp_path / "federation", stopped, report=False)
+    assert kept.exists()  # the next start needs them, as wien is gone
+    run_server(tmp_path / "federation", transport, report=False, wait=0)
+    assert not kept.exists()
+    assert time.monotonic() - began < 50
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda tensors: {**tensors, "figures": torch.zeros(1, 2)},
+        lambda tensors: {**tensors, "rules/counts": tensors["rules/counts"][:, :3]},
+        lambda tensors: {**tensors, "rules/counts": tensors["rules/counts"] + 1},
+        lambda tensors: {},
+    ],
+    ids=["shape", "columns", "counts", "nothing"],
+)
+def test_an_unreadable_evaluation_leaves_its_site_out(tmp_path, milling_pack, damage):
+    """With a quorum the figures are those of the others, and a note names the site."""
+
+    def change(reply: Reply) -> Message:
+        message = reply.message
+        assert message is not None
+        is_last = reply.site == "wien" and "examples" in message.fields
+        return replace(message, tensors=damage(message.tensors)) if is_last else message
+
+    job = changed(training={"rounds": 1})
+    write_tables(tmp_path / "whole")
+    inner = write_federation(tmp_path, job | {"federation": QUORUM}, milling_pack)
+    notes: list[Event] = []
+    folder = run_server(
+        tmp_path / "federation",
+        Forgery(inner, change_answer=change),
+        report=False,
+        on_event=notes.append,
+    ).folder
+    assert [row["client"] for row in RunFolder(folder).rows("sites.csv")] == ["graz", "linz"]
+    assert any("figures are without wien: site wien sent" in one.message for one in notes)
 
 
 QUORUM = {"quorum": 2, "retries": 0, "grace": 60}
@@ -1065,6 +1133,16 @@ def test_a_site_that_returns_with_another_version_is_excluded(tmp_path, milling_
         assert row["decided_by"] == "site process"
         assert "differ in their version of fedkg" in row["reason"]
         assert "install the server's version of fedkg at the site" in row["help"]
+
+
+def test_an_unexpected_error_of_a_site_leaves_it_as_its_kind(tmp_path, milling_pack, capfd):
+    """The text may quote a row; the output of the site process has it."""
+    write_tables(tmp_path / "whole")
+    site = write_federation(tmp_path, JOB, milling_pack).sites["graz"]
+    with pytest.raises(FederationError, match="KeyError") as found:
+        site(Message(kind="describe", fields={"step": "summary"}).to_bytes())
+    assert "identity" not in str(found.value)
+    assert "KeyError: 'identity'" in capfd.readouterr().err
 
 
 def test_a_site_that_shares_no_rows_says_so(tmp_path, milling_pack):

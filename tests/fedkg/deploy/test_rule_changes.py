@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,11 +17,13 @@ import yaml
 from command import call
 from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 
+from fedkg.deploy.deletion import delete_site
 from fedkg.deploy.federation_folders import (
     INVITATION,
     PACK,
     SIGNER,
     create_federation,
+    dismiss_site,
     join_federation,
     write_invitation,
 )
@@ -28,7 +32,7 @@ from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
 from fedkg.deploy.rule_change import Confirmations, load_change, propose_rules, roll_back
 from fedkg.deploy.server import run_server
-from fedkg.deploy.server_lifecycle import read_status
+from fedkg.deploy.server_lifecycle import SiteStatus, read_status, save_status
 from fedkg.deploy.signing import create_key
 from fedkg.deploy.site import open_site
 from fedkg.deploy.transport import LoopbackTransport, Reply
@@ -421,10 +425,32 @@ def test_a_training_without_a_site_equals_a_federation_that_never_had_it(tmp_pat
         federation.run(without=["steyr"])
 
 
-def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, capsys):
+def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, capsys, monkeypatch):
     federation = create(tmp_path)
     run = federation.run(report=True)
     assert "graz" in (run.path / "clients.csv").read_text()
+    mentions = {
+        "rules.csv": {"example": "site graz, row 19: torque 61 N.m"},
+        "checks.csv": {"example": "site graz, row 2: torque 70 N.m"},
+        "rounds.csv": {"notes": "graz is lost | graz-2 is back"},
+        "rule_changes.csv": {"confirmed": "graz 12:00; linz 12:01", "not_confirmed": "graz; wien"},
+    }
+    run.append("rule_changes.csv", [{"trial": run.rows("rounds.csv")[0]["trial"], "round": 1}])
+    for table, cells in mentions.items():
+        first, *others = run.rows(table)
+        run.rewrite(table, [{**first, **cells}, *others])
+    change = {"confirmed": {"graz": "now", "linz": "now"}, "problems": {"graz": "no column"}}
+    (federation.server / "rule-change").mkdir()
+    (federation.server / "rule-change" / "change.json").write_text(json.dumps(change))
+
+    dismiss_site(federation.server, "graz")
+    status = read_status(federation.server)
+    status.sites["graz"] = SiteStatus(left=True, deletion=True)
+    save_status(federation.server, status)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "rewrite", Mock(side_effect=OSError("the disk is full")))
+        with pytest.raises(OSError, match="the disk is full"):
+            delete_site(federation.server, "graz")
     kept = federation.server / "descriptions" / "run"
     keep_answer(kept, "graz", Message(kind="describe"), Message(kind="describe"))
 
@@ -435,6 +461,13 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     assert f"fedkg server run {federation.server} --without graz" in done.out
     run = RunFolder(run.path)
     assert run.damage() == ()
+    left = {table: run.rows(table)[0] for table in mentions}
+    assert left["rules.csv"]["example"] == left["checks.csv"]["example"] == ""
+    assert left["rounds.csv"]["notes"] == "graz-2 is back"
+    confirmed = left["rule_changes.csv"]
+    assert (confirmed["confirmed"], confirmed["not_confirmed"]) == ("linz 12:01", "wien")
+    change = json.loads((federation.server / "rule-change" / "change.json").read_text())
+    assert change == {"confirmed": {"linz": "now"}, "problems": {}}
     for name in ("clients.csv", "sites.csv", "split.json", "events.jsonl"):
         assert "graz" not in (run.path / name).read_text(), name
         assert "linz" in (run.path / name).read_text() or name == "events.jsonl", name
@@ -442,6 +475,7 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     assert read_status(federation.server).sites["graz"].left
     [record] = yaml.safe_load((federation.server / "deletions.json").read_text())["deletions"]
     assert record["site"] == "graz"
+    assert record["requested"]  # as before the interruption
     assert any("rows of clients.csv" in line for line in record["deleted"])
     assert "what it told about its data" in record["deleted"]
     assert not list(kept.iterdir())

@@ -147,14 +147,14 @@ class Silent:
         self.now = end if waits else self.now
 
 
-def train_a_round(folder, monkeypatch, stage, delays):
+def train_a_round(folder, monkeypatch, stage, delays, settings=SETTINGS, **contract):
     """The record of a round with a deadline of 10 s, without linz from a stage on, and its time."""
-    federation = Federation(folder, settings=replace(SETTINGS, rounds=1))
+    federation = Federation(folder, settings=replace(settings, rounds=1))
     transport = Silent({name: federation.site(name) for name in SIZES}, "linz", stage, delays)
     for module in (quorum_and_deadline_transport, secure_aggregation):
         monkeypatch.setattr(module, "time", transport)
     contract = quorum_and_deadline_transport.RoundContract(
-        quorum=3, deadline=10, grace=60, retries=0
+        **{"quorum": 3, "deadline": 10, "grace": 60, "retries": 0} | contract
     )
     sites, algorithm, settings = quorum_and_deadline_transport.apply_contract(
         contract, transport, tuple(SIZES), fedavg(), federation.settings
@@ -176,6 +176,16 @@ def test_a_round_succeeds_in_time_whenever_a_site_falls_silent(tmp_path, monkeyp
     assert all(exclusion_reasons.NO_REPLY in why for why in record.excluded.values())
     weights = [0 if name in missing else size for name, size in SIZES.items()]
     assert record.alpha == pytest.approx([weight / sum(weights) for weight in weights])
+
+
+@pytest.mark.parametrize("stage", [SHARES, UPDATE])
+def test_spares_do_not_raise_the_threshold(tmp_path, monkeypatch, stage):
+    """Four sites are asked for the places of three: two thirds of three are enough for a sum."""
+    settings, spares = replace(SETTINGS, participation=0.75), {"oversampling": 1.3, "quorum": 2}
+    record, _ = train_a_round(tmp_path, monkeypatch, stage, {}, settings, **spares)
+
+    assert exclusion_reasons.NO_REPLY in record.excluded["linz"]
+    assert sum(weight > 0 for weight in record.alpha) == 2
 
 
 def test_slow_exchanges_do_not_prolong_a_round(tmp_path, monkeypatch):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedkg.deploy.site_process import ask, is_served, serve
+from fedkg.deploy import child_process
+from fedkg.deploy.site_process import BACKLOG, ask, is_served, listen, serve
 from fedkg.errors import FederationError, JobError, TableError
 
 
@@ -18,9 +19,10 @@ def served(tmp_path):
 
     def handle(request: bytes) -> bytes:
         if request == b"fail":
-            raise JobError("column `torque` is missing")
-        if request == b"cell":
-            raise TableError('row 7, column `torque`: "8,250.0" is not a number')
+            raise FederationError("site graz has not joined the training")
+        if request in (b"cell", b"label"):
+            kind = TableError if request == b"cell" else JobError
+            raise kind('row 7, column `torque`: "8,250.0" is not a number')
         if request == b"end":
             ended.append(True)
         return request * 2
@@ -41,17 +43,53 @@ def served(tmp_path):
 def test_answers_large_requests_after_errors(served):
     large = os.urandom(3_000_000)
 
-    with pytest.raises(FederationError, match="column `torque` is missing"):
+    with pytest.raises(FederationError, match="site graz has not joined the training"):
         ask(served, b"fail", seconds=5)
 
     assert ask(served, large, seconds=5) == large * 2
 
 
-def test_an_error_about_a_table_quotes_no_cell(served):
-    with pytest.raises(FederationError, match="a table of the site does not fit") as caught:
-        ask(served, b"cell", seconds=5)
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [(b"cell", "a table of the site does not fit"), (b"label", "do not fit the job")],
+)
+def test_an_error_about_a_table_quotes_no_cell(served, request_, said):
+    with pytest.raises(FederationError, match=said) as caught:
+        ask(served, request_, seconds=5)
 
     assert "8,250" not in str(caught.value)
+
+
+def test_a_busy_process_is_served_however_often_somebody_looks(tmp_path):
+    """The queue of the socket stays free for requests."""
+    socket = tmp_path / "s"
+    with listen(socket):  # nobody accepts
+        assert all(is_served(socket) for _ in range(2 * BACKLOG))
+        with pytest.raises(FederationError, match="no answer within"):
+            ask(socket, b"the queue has room", seconds=0.2)
+    assert not is_served(socket)
+
+
+def test_a_child_is_started_again_without_its_log_and_without_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr(child_process, "CHECK_S", 0.01)
+    monkeypatch.setattr(child_process, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(child_process, "MOST_LOG_BYTES", 0)
+    log, ends, third = tmp_path / "logs" / "child.log", [], threading.Event()
+    child = child_process.ChildProcess("platform", lambda: (), log=log, environment={})
+
+    def on_end(text: str) -> None:
+        ends.append(text)
+        if len(ends) == 2:
+            log.unlink()
+            assert child.read_log() == ""
+        if len(ends) == 3:
+            third.set()
+        raise OSError("the terminal is closed")
+
+    with child_process.supervise(child, on_end):
+        assert third.wait(30)
+    assert ends[0]  # `platform` prints the name of the system
+    assert Path(f"{log}.1").exists()
 
 
 def test_only_its_user_may_connect(served):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import ssl
+import threading
+import time
+from email.utils import formatdate
+from pathlib import Path
+from unittest.mock import Mock
+
 import pytest
 from command import call
 from federation_folders import create_folders
 
-from fedkg.deploy.federation_folders import SOCKET
+from fedkg.deploy.federation_folders import INVITATION, KEYS, SOCKET, load_federation, split_address
+from fedkg.deploy.flower.supernode import explain_end
 from fedkg.deploy.message import Message
+from fedkg.deploy.site_doctor import examine_site
+from fedkg.deploy.site_lifecycle import leave_federation, run_site
 from fedkg.deploy.site_process import listen
 from fedkg.deploy.site_status import ActivityLog, read_report
 from fedkg.errors import FederationError, TableError
@@ -78,6 +90,70 @@ def test_next_step_follows_from_the_state(site, capsys):
     assert read_report(site).state == "left"
     assert "dismiss FEDERATION graz --delete" in left.out
     assert sorted(path.name for path in site.iterdir()) == ["left", "site.json"]
+
+
+def test_a_departure_that_cannot_delete_a_file_says_so_and_can_be_completed(site, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", Mock(side_effect=OSError("read-only file system")))
+        with pytest.raises(FederationError, match="state could not be deleted"):
+            leave_federation(site, seconds=0)
+    assert leave_federation(site, seconds=0)[1:] == (False, ("state", "invitation", "keys"))
+    assert sorted(path.name for path in site.iterdir()) == ["left", "site.json"]
+
+
+def test_a_process_that_is_stopped_has_not_told_the_server_of_the_departure(site):
+    listening = threading.Event()
+
+    def stop_without_an_answer():
+        with listen(site / SOCKET):
+            listening.set()
+            time.sleep(0.5)
+
+    process = threading.Thread(target=stop_without_an_answer)
+    process.start()
+    listening.wait()
+    assert leave_federation(site, seconds=10)[1] is False
+    process.join()
+
+
+def test_a_relative_path_counts_with_its_folder(tmp_path, monkeypatch):
+    """Flower gets the whole path of the socket."""
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    create_folders(folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(FederationError, match=r"the path of the socket /.* is too long"):
+        run_site(Path("graz"), print)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [(-290, "the server answers at"), (60, r"6[01] s ahead of"), (-400, r"(399|400) s behind")],
+)
+def test_the_doctor_compares_the_clocks(site, ahead, said):
+    keys, context = site.parent / "plants" / KEYS, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.pem", keys / "server.key")
+    address = split_address(load_federation(site / INVITATION).address)
+
+    def answer():
+        connection, _ = listener.accept()
+        with context.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(4096)
+            date = formatdate(time.time() - ahead, usegmt=True)
+            secured.sendall(f"HTTP/1.1 200 OK\r\nDate: {date}\r\n\r\n".encode())
+
+    with socket.create_server(address) as listener:
+        server = threading.Thread(target=answer)
+        server.start()
+        [found] = [one for one in examine_site(site) if one.what == "connection"]
+        server.join()
+    assert re.search(said, found.text)
+    assert found.ok is (ahead == -290)
+
+
+def test_a_refused_time_names_the_clock(site):
+    log = "Client error '401 Unauthorized' for url 'https://127.0.0.1:9/v1/fleet/activate-node'"
+    assert f"`fedkg site doctor {site}` shows the difference" in explain_end(log, site)
 
 
 def test_one_process_owns_the_socket_of_a_site(site):

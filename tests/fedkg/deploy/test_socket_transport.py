@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pytest
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.quorum_and_deadline_transport import RoundContract
 from fedkg.deploy.server import AskedSites
-from fedkg.deploy.site_process import is_served, serve
+from fedkg.deploy.site_process import ask, is_served, serve
 from fedkg.deploy.transport import Reply, SocketTransport
-from fedkg.errors import FederationError, JobError
+from fedkg.errors import FederationError
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def sites(tmp_path):
         if message.kind == "slow":
             release.wait(30)
         if message.kind == "fail":
-            raise JobError("no samples")
+            raise FederationError("no samples")
         return request
 
     sockets = {name: tmp_path / name for name in ("b", "a")}
@@ -42,7 +43,8 @@ def sites(tmp_path):
     release.set()
     list(transport.exchange({site: Message(kind="end") for site in sockets}, seconds=30))
     for socket in sockets.values():
-        is_served(socket)  # the second process looks at `ended` after its next connection
+        with suppress(FederationError):  # the second process looks at `ended` after each request
+            ask(socket, b"", seconds=1)
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
