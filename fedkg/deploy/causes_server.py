@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.federation_folders import RUN
 from fedkg.deploy.message import Message, read_message_file
 from fedkg.deploy.preparation_messages import read_answer
 from fedkg.deploy.site_state_versions import NO_RECEIPT, is_receipt
@@ -46,21 +48,22 @@ if TYPE_CHECKING:
 
 F64 = NDArray[np.float64]
 
-CHECKPOINT = "learning.message"
-"""The last epoch of an unfinished discovery, in the folder of the server."""
+LEARNING, SUFFIX = "learning", ".message"
+"""Of `learning.message`, the last epoch of the unfinished discovery in `run`; that of
+`run-without-graz` is `learning-without-graz.message`."""
 
 
-def run_discovery(folder: Path, run: Path, files: JobFiles, sites: AskedSites) -> CausesRun:
+def run_discovery(run: Path, files: JobFiles, sites: AskedSites, *, command: str) -> CausesRun:
     """Run a causal discovery over its sites.
 
     The run folder has the results that `fedkg run` writes for the same job and tables. A discovery
     that was stopped continues after its last epoch.
 
     Args:
-        folder: the folder of the server.
-        run: the run folder.
+        run: the run folder, in the folder of the server.
         files: the job and the pack.
         sites: reaches the sites.
+        command: continues the discovery after a stop.
 
     Raises:
         FederationError: a site does not answer, or fails; the message names it and its error.
@@ -71,6 +74,7 @@ def run_discovery(folder: Path, run: Path, files: JobFiles, sites: AskedSites) -
     job, target = files.causes_job(), RunFolder(run)
     if (target.path / JOB).exists():
         return read_causes_folder(target)
+    checkpoint = run.with_name(f"{run.name.replace(RUN, LEARNING, 1)}{SUFFIX}")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     causes, contract = files.pack.manifest.causes, files.pack.manifest.contract
     try:
@@ -80,7 +84,7 @@ def run_discovery(folder: Path, run: Path, files: JobFiles, sites: AskedSites) -
             job=job,
             sites=sites,
             known=training_steps(job, len(everything.states)),
-            checkpoint=folder / CHECKPOINT,
+            checkpoint=checkpoint,
             identity=joined.identity,
         )
         found = discover_in_states(job, everything, learning.known, learning, {})
@@ -92,10 +96,8 @@ def run_discovery(folder: Path, run: Path, files: JobFiles, sites: AskedSites) -
                 target, job, found, causes, began, contract.step, (), sources
             )
     except KeyboardInterrupt as error:
-        raise Stopped(
-            "stopped; finished epochs are kept", help=f"fedkg server run {folder}"
-        ) from error
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+        raise Stopped("stopped; finished epochs are kept", help=command) from error
+    checkpoint.unlink(missing_ok=True)
     return done
 
 
@@ -259,9 +261,7 @@ class EpochsAtSites:
             fields={"states": self.identity, "receipts": self._receipts},
             tensors={name: torch.from_numpy(value) for name, value in tensors.items()},
         ).to_bytes()
-        partial = self.checkpoint.with_name(f".{self.checkpoint.name}.part")
-        partial.write_bytes(body)
-        partial.replace(self.checkpoint)
+        replace_file(self.checkpoint, body)
 
     def _restore(self, series: Series) -> Progress | None:
         """The last epoch that was kept; None before the first.

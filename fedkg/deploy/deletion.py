@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedkg._internal.atomic_file import replace_file
+from fedkg.deploy.causes_server import LEARNING, SUFFIX
 from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
@@ -20,10 +21,16 @@ from fedkg.deploy.federation_folders import (
     write_json,
 )
 from fedkg.deploy.kept_descriptions import forget_site
-from fedkg.deploy.server_lifecycle import is_running, load_change_fields, read_status, save_status
+from fedkg.deploy.server_lifecycle import (
+    SiteStatus,
+    is_running,
+    load_change_fields,
+    read_status,
+    save_status,
+)
 from fedkg.errors import FederationError, MissingExtra
 from fedkg.jobs.events import EVENTS
-from fedkg.jobs.folder import CSV_FIELDS, NOTE_SEPARATOR, SPLIT, RunFolder
+from fedkg.jobs.folder import CSV_FIELDS, LEARNED, NOTE_SEPARATOR, RESULTS, SPLIT, RunFolder
 
 DELETIONS = "deletions.json"
 """File of a server with every deletion: of which site, when, what, and what remains."""
@@ -41,6 +48,11 @@ MENTIONS = {"example": "\n", "notes": NOTE_SEPARATOR, "confirmed": "; ", "not_co
 
 ANSWERS = frozenset(("confirmed", "problems"))
 """Fields of a change of the rules that list sites."""
+
+DISCOVERED = (
+    "what follows from its states (edges.csv, losses.csv, learned.json, results.json, report.html)"
+)
+"""What it keeps of a causal discovery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +94,14 @@ def delete_site(folder: Path, name: str) -> Deletion:
             help="stop the server with Ctrl-C, and run this command again; afterwards `fedkg "
             f"server run {folder} --without {name}` trains without the site",
         )
+    earlier = list_deletions(folder)
     dismiss_site(folder, name)
-    deleted = ["its key"]
+    deleted, remains = ["its key"], list(REMAINS)
+    found = Deletion(
+        site=name, time=time.time(), requested=status.sites[name].deletion, deleted=tuple(deleted)
+    )
+    # first: the record of a deletion that is interrupted
+    write_json(folder / DELETIONS, {"deletions": [*earlier, asdict(found)]})
     for path in (folder / INVITATIONS / f"{name}.zip", folder / CHANGE / f"{name}.zip"):
         if path.exists():
             path.unlink()
@@ -91,16 +109,20 @@ def delete_site(folder: Path, name: str) -> Deletion:
     if forget_site(folder, name):
         deleted.append("what it told about its data")
     deleted += _delete_from_change(folder, name)
+    for path in sorted(folder.glob(f"{LEARNING}*{SUFFIX}")):
+        path.unlink()
+        deleted.append(f"{path.name}: the last epoch of an unfinished discovery")
     for path in sorted(folder.glob(f"{RUN}*")):
         run = RunFolder(path)
         if run.exists():
             with run.locked():
                 deleted += [f"{path.name}: {what}" for what in _delete_from_run(run, name)]
+            if _is_discovery(run) and name in run.read_json(RESULTS)["clients"]:
+                remains.append(f"{path.name}: {DISCOVERED}")
     deleted.append("times and sizes of its messages")
-    site = status.sites.pop(name)
-    found = Deletion(site=name, time=time.time(), requested=site.deletion, deleted=tuple(deleted))
-    write_json(folder / DELETIONS, {"deletions": [*list_deletions(folder), asdict(found)]})
-    status.sites[name] = type(site)(left=True)  # last: a deletion that is interrupted stays asked
+    found = replace(found, deleted=tuple(deleted), remains=tuple(remains))
+    write_json(folder / DELETIONS, {"deletions": [*earlier, asdict(found)]})
+    status.sites[name] = SiteStatus(left=True)  # last: a deletion that is interrupted stays asked
     save_status(folder, status)
     return found
 
@@ -161,7 +183,7 @@ def _delete_from_run(run: RunFolder, name: str) -> list[str]:
         if rest != lines:
             replace_file(events, "".join(rest).encode())
             found.append(f"{len(lines) - len(rest)} events")
-    if run.is_finished():
+    if run.is_finished() and not _is_discovery(run):
         try:
             from fedkg.report import write_report
 
@@ -183,6 +205,11 @@ def _without_mention(column: str, text: str, name: str) -> str:
 def _names(text: str, name: str) -> bool:
     """Whether a text has the name of a site as a word."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def _is_discovery(run: RunFolder) -> bool:
+    """Whether a run is a finished causal discovery."""
+    return run.is_finished() and LEARNED in run.log.states()
 
 
 def _without_key(value: Any, name: str) -> Any:

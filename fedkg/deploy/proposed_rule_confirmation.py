@@ -62,10 +62,11 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
 
     Raises:
         FederationError: the key of the first invitation did not sign it, it is for another site,
-            its job is another one, or the digest does not fit.
+            its job or Python code is another one, or the digest does not fit.
         PackError: its rules cannot be read.
     """
     from fedkg.deploy.federation_job_and_pack import JobFiles
+    from fedkg.deploy.stated_messages import read_messages
 
     site = load_site(folder)
     (folder / RULES).mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +77,8 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
         if site.signer:  # the key beside the first invitation could have been replaced
             verify_invitation(folder / INVITATION, site.signer)
         verify_folder(unpacked, [folder / INVITATION / SIGNER], name=f"the invitation {named}")
-        new, first = JobFiles.read(unpacked), JobFiles.read(folder / INVITATION)
+        old = folder / INVITATION
+        new, first = JobFiles.read(unpacked), JobFiles.read(old)
         name = read_json(unpacked / SITE, "the server").get("name")
         wrong = [
             what
@@ -87,6 +89,9 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
                     new.identity["job"] == first.identity["job"],
                 ),
                 ("rules that the server has not announced", new.identity["pack"] == digest),
+                # the consent to run code covers the files with which the site joined
+                ("other Python code", new.identity["code"] == first.identity["code"]),
+                ("other messages of its algorithm", read_messages(unpacked) == read_messages(old)),
             )
             if not fits
         ]

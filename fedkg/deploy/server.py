@@ -138,6 +138,8 @@ def run_server(
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
     run = run_folder(folder, without)
+    again = f" --without {','.join(sorted(without))}" if without else ""
+    command = f"fedkg server run {folder}{again}"
 
     def note(message: str) -> None:
         on_event(Event(kind="note", message=message, folder=run.path if run.exists() else None))
@@ -153,7 +155,7 @@ def run_server(
         on_note=note,
     )
     if files.is_discovery:
-        discovered = run_discovery(folder, folder / RUN, files, sites)
+        discovered = run_discovery(run.path, files, sites, command=command)
         _finish(sites)
         return discovered
     changes = Confirmations(
@@ -188,8 +190,7 @@ def run_server(
         except RulesChange:
             continue
         except Stopped as error:
-            again = f" --without {','.join(sorted(without))}" if without else ""
-            raise Stopped(error.message, help=f"fedkg server run {folder}{again}") from error
+            raise Stopped(error.message, help=command) from error
         _finish(sites)
         return found
 

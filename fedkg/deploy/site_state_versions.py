@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import string
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,9 @@ KEPT = 4
 """Versions that a site keeps: those of the last reply and of the one before it, and as many again
 for a server that resumes from an older state.
 """
+
+TICK_NS = 1_000_000
+"""Between two uses of versions while the clock shows an earlier time, for coarse file systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +57,7 @@ class PrivateRows:
         path = self._path(receipt)
         try:
             rows = load(path.read_bytes())
-            os.utime(path)  # a version in use is kept
+            self._use(path)
         except (OSError, SafetensorError) as error:
             raise FederationError(
                 "this site cannot read its private state (such as private layers) with which the "
@@ -79,9 +83,19 @@ class PrivateRows:
         path = self._path(receipt)
         body = save({name: value.contiguous() for name, value in rows.items()})
         replace_file(path, body, mode=OWNER_ONLY)
-        files = sorted(self.folder.glob("*.safetensors"), key=lambda one: one.stat().st_mtime_ns)
-        for old in files[:-KEPT]:
+        self._use(path)
+        times = self._times()
+        for old in sorted(times, key=times.__getitem__)[:-KEPT]:
             old.unlink()
+
+    def _use(self, path: Path) -> None:
+        """Make a version the last one used, also if the clock was set back."""
+        now = max(time.time_ns(), max(self._times().values()) + TICK_NS)
+        os.utime(path, ns=(now, now))
+
+    def _times(self) -> dict[Path, int]:
+        """When each version was used last, in nanoseconds since 1970."""
+        return {one: one.stat().st_mtime_ns for one in self.folder.glob("*.safetensors")}
 
     def _path(self, receipt: str) -> Path:
         return self.folder / f"{receipt}.safetensors"

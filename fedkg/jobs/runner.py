@@ -484,6 +484,8 @@ class _Runner:
             self.folder.append("rounds.csv", [line])
             if seen is not None:
                 self.folder.append("theory.csv", seen.observe_round(state, record))
+            if trial.remote is not None and state.clients:
+                checkpoint_every = 1  # sites keep only the last versions of their private rows
             if last or record.round % checkpoint_every == 0:
                 save_state(self.folder, config.id, state)
             values = {

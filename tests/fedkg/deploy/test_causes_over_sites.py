@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
+from fedkg.deploy.deletion import DISCOVERED, delete_site, list_deletions
 from fedkg.deploy.federation_folders import create_federation, join_federation
 from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.message import Message
@@ -285,6 +286,32 @@ def test_a_missing_site_ends_the_discovery_by_name_and_it_goes_on_later(tmp_path
     done = run_server(tmp_path / "server", back)
     assert min(one.round for one in back.requests if one.kind == "learn") == 3
     check_equal(done.folder, run_together(tmp_path / "together"))
+
+
+@pytest.mark.slow
+def test_a_discovery_without_a_site_is_another_one_and_a_deletion_says_what_remains(tmp_path):
+    sites, server = write_federation(tmp_path), tmp_path / "server"
+
+    def die(request: Message) -> None:
+        if request.kind == "learn" and request.round == 5:
+            raise KeyboardInterrupt
+
+    run_server(server, sites)
+    (server / "learning.message").touch()  # of the states of all sites
+    with pytest.raises(Stopped) as caught:
+        run_server(server, Watched(sites, before=die), without=["cooler"])
+    assert str(caught.value.help).endswith("server --without cooler")
+    apart = run_server(server, sites, without=["cooler"])
+
+    assert apart.folder.name == "run-without-cooler"
+    assert list(apart.results["clients"]) == ["boiler", "turbine"]
+    assert list(run_server(server, sites).results["clients"]) == list(NAMES)
+
+    found = delete_site(server, "cooler")
+
+    assert "learning.message: the last epoch of an unfinished discovery" in found.deleted
+    assert [one for one in found.remains if "edges.csv" in one] == [f"run: {DISCOVERED}"]
+    assert [one["remains"] for one in list_deletions(server)] == [list(found.remains)]
 
 
 def naive(

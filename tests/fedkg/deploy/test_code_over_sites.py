@@ -11,8 +11,9 @@ from federation_folders import RULES, SITES
 from test_job_over_sites import write_csv
 
 from fedkg.data.ai4i import generate
-from fedkg.deploy.federation_folders import create_federation, join_federation
+from fedkg.deploy.federation_folders import create_federation, join_federation, write_invitation
 from fedkg.deploy.federation_job_and_pack import JobFiles
+from fedkg.deploy.proposed_rule_confirmation import receive_rules
 from fedkg.deploy.server import run_server
 from fedkg.deploy.site import open_site
 from fedkg.deploy.transport import LoopbackTransport
@@ -126,6 +127,28 @@ def test_a_site_without_consent_runs_nothing(tmp_path):
     with pytest.raises(FederationError, match=r"net\.py"):
         verify_invitation(site / "invitation")
     assert not list(tmp_path.rglob("imported"))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("net.py", NET + "\n", "other Python code"),
+        ("more.py", "", "other Python code"),
+        ("messages.json", '{"fedavg-s0": []}', "other messages of its algorithm"),
+    ],
+)
+def test_new_rules_bring_no_other_code(tmp_path, file, text, said):
+    """The consent to run code covers the files with which the site joined."""
+    job, server, site = write_job(tmp_path), tmp_path / "server", tmp_path / "graz"
+    create_federation(job, server, sites=SITES, trust_code=True)
+    invitation = server / "invitations" / "graz.zip"
+    join_federation(invitation, tmp_path / "sites.yaml", site, trust_code=True)
+    (server / file).write_text(text)
+    other = write_invitation(server, "graz", target=tmp_path / "other.zip").read_bytes()
+    pack = JobFiles.read(server).identity["pack"]
+    with pytest.raises(FederationError, match="rejects the new rules") as caught:
+        receive_rules(site, other, pack, server / "rules.fkgpack")
+    assert caught.value.received == f"an invitation with {said}"
 
 
 @pytest.mark.parametrize("path", ["os:system", "../models/net.py:Net", "/tmp/other.py:Net"])
