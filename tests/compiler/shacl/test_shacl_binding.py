@@ -261,6 +261,38 @@ def test_what_the_graph_violates_is_reported_with_its_severity(folder: Path) -> 
     assert placements_by_part(pack_of(warning))["S.serial.minCount"].conforms is False
 
 
+@pytest.mark.parametrize(
+    ("value", "shape", "conforms"),
+    [
+        ('"on"', 'sh:in ( "on" "off" )', True),
+        ('"out"', 'sh:in ( "on" "off" )', False),
+        ('"on"', 'sh:hasValue "on"', True),
+        ('"on"@en', 'sh:hasValue "on"', False),
+        ("4e0", "sh:in ( 4e0 )", True),
+        (
+            '"2024-01-01T00:00:00Z"^^xsd:dateTime',
+            'sh:hasValue "2024-01-01T00:00:00Z"^^xsd:dateTime',
+            True,
+        ),
+        ("0.1e0", "sh:maxInclusive 0.1", True),
+        ("0.3e0", "sh:minInclusive 0.3", True),
+        ("0.3e0", "sh:minExclusive 0.3", False),
+    ],
+)
+def test_values_in_the_graph_equal_those_of_shapes(
+    folder: Path, value: str, shape: str, conforms: bool
+) -> None:
+    shapes = pump(f"sh:property [ sh:path plant:size ; {shape} ]")
+    data = (
+        f"@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n{PLANT}plant:P2 plant:size {value} ."
+    )
+    shapes = f"@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n{shapes}"
+    found = [
+        one.message for one in compiled(folder, shapes, data).diagnostics if one.code == "FKG310"
+    ]
+    assert any("P2" in message for message in found) is not conforms
+
+
 def test_placeholders_of_messages_are_filled(folder: Path) -> None:
     """With what was found, with the query's variables, or in general as the title of a rule."""
     message = "sh:message '{?value} of {$this} > {$maxInclusive}, {?v}'"

@@ -423,3 +423,28 @@ def test_closures_in_filters_find_the_same(pattern: str, changed: bool, exists: 
                 store.add(ox.Quad(one, ox.NamedNode(EX + name), other))
         solutions = [sorted(str(one) for one in store.query(query)) for query in (text, rewritten)]
         assert solutions[0] == solutions[1]
+
+
+def test_conditions_of_rules_find_texts_in_a_graph_of_a_compilation(tmp_path: Path) -> None:
+    condition = '; sh:condition [ sh:property [ sh:path ex:state ; sh:hasValue "on" ] ]'
+    (tmp_path / "shapes.ttl").write_text(HEAD + MARKED + triple_rule(condition), encoding="utf-8")
+    (tmp_path / "data.ttl").write_text(HEAD + DATA + 'ex:a ex:state "on" .', encoding="utf-8")
+    found = compile_rules([tmp_path / "shapes.ttl", tmp_path / "data.ttl"]).diagnostics
+    assert [one.code for one in found if one.severity == "error"] == ["FKG310"]
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ('sh:target [ a sh:SPARQLTarget ; sh:selct "SELECT ?this WHERE {}" ]', "FKG316"),
+        ("sh:target [ a ex:Unheard ]", "FKG316"),
+        ('sh:targetClass "http://example.org/Pump"', "FKG311"),
+        ("sh:targetClass [ ex:of ex:Pump ]", "FKG311"),
+        ("sh:targetSubjectsOf ( ex:size )", "FKG311"),
+    ],
+)
+def test_targets_that_say_nothing_are_refused(tmp_path: Path, target: str, code: str) -> None:
+    shapes = f"ex:S {target} ; a sh:NodeShape ; sh:property [ sh:path ex:size ; sh:minCount 1 ] ."
+    found = validated(tmp_path, shapes)
+    assert found.report is None
+    assert [(one.code, one.span.line) for one in found.diagnostics] == [(code, 6)]

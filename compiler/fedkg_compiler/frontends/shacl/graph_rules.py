@@ -26,6 +26,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     SPACE,
     Data,
     ShapesFile,
+    StoredTerms,
     behind_rdflib,
     memory_graph,
     quiet,
@@ -121,7 +122,7 @@ def _run(
     """The triples that the rules add, in the process of this call."""
     memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
     memory.bulk_extend(iter(store))
-    graph = memory_graph(memory)
+    graph = memory_graph(memory, StoredTerms())  # terms equal to those of `shapes`
     try:
         validator = Validator(shapes, Data(graph), memory, prefixes)
         run = RuleRun(rules, memory, graph, validator, targets=behind_rdflib(memory))

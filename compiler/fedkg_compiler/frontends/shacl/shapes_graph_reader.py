@@ -1151,6 +1151,8 @@ class _Reader:
         graph = self.graph
         for name, kind in _TARGETS.items():
             for value in _sorted(graph.objects(node, SH[name])):
+                if name != "targetNode" and not isinstance(value, URIRef):
+                    self.problems.append((node, name, f"its sh:{name} is not an IRI"))
                 # the dict's values are the kinds
                 yield Target(kind, value)  # type: ignore[arg-type]
         kinds = set(graph.objects(node, RDF.type))
@@ -1430,7 +1432,7 @@ class Data:
             case "sparql":
                 return self._selected(target.select)
             case _:
-                return ()
+                raise ValueError("fedkg does not support its kind; give it a query in sh:select")
 
     def _selected(self, select: str) -> set[Node]:
         if asks_service(select):

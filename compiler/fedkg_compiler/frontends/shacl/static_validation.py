@@ -15,6 +15,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     Shape,
     ShapesFile,
     Step,
+    StoredTerms,
     memory_graph,
 )
 from fedkg_compiler.frontends.shacl.validation_report import Result, sorted_results
@@ -45,7 +46,7 @@ def find_violations(
     def validate() -> list[Result] | Undecidable:
         memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
         memory.bulk_extend(iter(store))
-        data = Data(memory_graph(memory))
+        data = Data(memory_graph(memory, StoredTerms()))  # equal to those of `shapes`
         validator = Validator(shapes, data, memory, prefixes, left_out)
         try:
             return [

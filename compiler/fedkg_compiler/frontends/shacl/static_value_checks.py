@@ -55,8 +55,15 @@ def compare(one: Node, other: Node) -> int | None:
     ):
         return None
     try:
+        if isinstance(left, float) or isinstance(right, float):
+            # decimals and integers are promoted: XPath 2.0, B.1
+            left, right = float(left), float(right)
         return 0 if left == right else 1 if left > right else -1 if left < right else None
-    except (TypeError, InvalidOperation):  # dates with and without a time zone; decimals and NaN
+    except (
+        TypeError,
+        InvalidOperation,
+        OverflowError,
+    ):  # dates with and without a time zone; decimals and NaN
         return None
 
 
