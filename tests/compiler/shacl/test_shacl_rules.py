@@ -27,6 +27,7 @@ HEAD = """@prefix sh: <http://www.w3.org/ns/shacl#> .
 @prefix ex: <http://example.org/> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
 ex:prefixes sh:declare [ sh:prefix "ex" ; sh:namespace "http://example.org/"^^xsd:anyURI ] .
 """
 DATA = """
@@ -433,6 +434,10 @@ def test_conditions_of_rules_find_texts_in_a_graph_of_a_compilation(tmp_path: Pa
     assert [one.code for one in found if one.severity == "error"] == ["FKG310"]
 
 
+FAILING = """sh:targetNode ex:a ; sh:sparql [
+    sh:select "SELECT $this ?failure WHERE { $this ?p ?o BIND(true AS ?failure) }" ]"""
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [
@@ -441,10 +446,76 @@ def test_conditions_of_rules_find_texts_in_a_graph_of_a_compilation(tmp_path: Pa
         ('sh:targetClass "http://example.org/Pump"', "FKG311"),
         ("sh:targetClass [ ex:of ex:Pump ]", "FKG311"),
         ("sh:targetSubjectsOf ( ex:size )", "FKG311"),
+        ("sh:in _:l . _:l rdf:first 1, 2 ; rdf:rest () . ex:S sh:targetNode ex:a", "FKG311"),
+        ("sh:entailment <http://www.w3.org/ns/entailment/RDFS> ; sh:targetNode ex:a", "FKG316"),
+        (FAILING, "FKG316"),
     ],
 )
 def test_targets_that_say_nothing_are_refused(tmp_path: Path, target: str, code: str) -> None:
     shapes = f"ex:S {target} ; a sh:NodeShape ; sh:property [ sh:path ex:size ; sh:minCount 1 ] ."
     found = validated(tmp_path, shapes)
     assert found.report is None
-    assert [(one.code, one.span.line) for one in found.diagnostics] == [(code, 6)]
+    assert [(one.code, one.span.line) for one in found.diagnostics] == [(code, 7)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "conforms"),
+    [
+        ('"2024-01-01T00:00:00"^^xsd:dateTime', 'sh:minInclusive "2000-01-01T00:00:00Z"', True),
+        ('"2000-01-01T12:00:00"^^xsd:dateTime', 'sh:minInclusive "2000-01-01T00:00:00Z"', False),
+        (
+            '"1999-01-01T00:00:00"^^xsd:dateTime',
+            'sh:maxExclusive "2000-01-01T00:00:00+02:00"',
+            True,
+        ),
+        ('"a"@en', "sh:lessThanOrEquals ex:size", False),
+        ('"a"@en', 'sh:languageIn ( "*" )', True),
+        ('"a"@en-GB', 'sh:languageIn ( "en" )', True),
+        ('"a"', 'sh:languageIn ( "*" )', False),
+        ('"1\\n"', 'sh:pattern "^1$"', False),
+        ('"1"', 'sh:pattern "^1$"', True),
+    ],
+)
+def test_values_are_compared_as_sparql_does(
+    tmp_path: Path, value: str, shape: str, conforms: bool
+) -> None:
+    if shape.endswith(('Z"', '00"')):
+        shape += "^^xsd:dateTime"
+    shapes = f"ex:S sh:targetNode ex:a ; sh:property [ sh:path ex:size ; {shape} ] ."
+    found = validated(tmp_path, shapes, f"ex:a ex:size {value} .")
+    assert focus_nodes(found) == ([] if conforms else ["a"])
+
+
+def test_components_with_the_same_first_parameter_are_all_evaluated(tmp_path: Path) -> None:
+    def component(name: str, limit: int) -> str:
+        return f"""
+        ex:{name} a sh:ConstraintComponent ;
+            sh:parameter [ sh:path ex:of ] , [ sh:path ex:{name.lower()} ] ;
+            sh:validator [ a sh:SPARQLAskValidator ; sh:ask "ASK {{ FILTER(?value < {limit}) }}" ] .
+        """
+
+    shapes = (
+        component("Ratio", 2)
+        + component("Sum", 9)
+        + (
+            "ex:S a sh:NodeShape ; sh:targetNode ex:a ; "
+            "sh:property [ sh:path ex:size ; ex:of 1 ; ex:ratio 1 ; ex:sum 1 ] ."
+        )
+    )
+    found = validated(tmp_path, shapes, "ex:a ex:size 3, 10 .")
+    assert found.report is not None, found.diagnostics
+    results = [(one.component, str(one.value)) for one in found.report.results]
+    assert sorted(results) == [(EX.Ratio, "10"), (EX.Ratio, "3"), (EX.Sum, "10")]
+
+
+def test_a_list_as_a_parameter_of_a_query_is_refused(tmp_path: Path) -> None:
+    shapes = """
+    ex:Among a sh:ConstraintComponent ; sh:parameter [ sh:path ex:among ] ;
+        sh:validator [ a sh:SPARQLAskValidator ; sh:ask "ASK { FILTER($value IN ($among)) }" ] .
+    ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:size ; ex:among ( 1 2 ) ] .
+    """
+    found = validated(tmp_path, shapes, "ex:a ex:size 3 .")
+    assert [one.code for one in found.diagnostics] == ["FKG316"]
+    assert "is a blank node, which a query cannot name" in found.diagnostics[0].message
+    (tmp_path / "both.ttl").write_text(HEAD + shapes + "ex:a ex:size 3 .", encoding="utf-8")
+    assert [one.code for one in compile_rules([tmp_path / "both.ttl"]).diagnostics]

@@ -50,7 +50,9 @@ def matches(pattern: str, flags: str, text: str) -> bool:
     `flags`: letters of `sh:flags`, others are ignored.
     """
     has_category = _CATEGORY.search(pattern) is not None
-    if has_category or _choices(pattern) > 1 or _nests(pattern):
+    # `re` also finds `$` before a last line break.
+    ends = "$" in pattern and text.endswith("\n")
+    if has_category or ends or _choices(pattern) > 1 or _nests(pattern):
         found = _linear(pattern, "".join(letter for letter in flags if letter in _LETTERS), text)
         if has_category or found is not None:
             return bool(found)

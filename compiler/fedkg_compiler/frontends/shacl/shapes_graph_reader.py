@@ -716,17 +716,17 @@ def what_is_wrong(name: str, value: Node) -> str:
 
 
 def items(graph: Graph, head: Node) -> tuple[Node, ...] | None:
-    """The members of an RDF list; None if it is none, or has no end."""
+    """The members of an RDF list; None if it is none, has no end, or branches."""
     found: list[Node] = []
     seen: set[Node] = set()
-    at: Node | None = head
+    at = head
     while at != RDF.nil:
-        first = None if at is None or at in seen else graph.value(at, RDF.first)
-        if at is None or first is None:
+        first, rest = ([*graph.objects(at, RDF.first)], [*graph.objects(at, RDF.rest)])
+        if at in seen or len(first) != 1 or len(rest) != 1:
             return None
         seen.add(at)
-        found.append(first)
-        at = graph.value(at, RDF.rest)
+        found += first
+        [at] = rest
     return tuple(found)
 
 
@@ -875,11 +875,9 @@ class _Reader:
             prefixes=self.prefixes,
         )
 
-    def _custom(self) -> dict[Node, tuple[URIRef, tuple[URIRef, ...]]]:
-        """The mandatory parameters of custom components, by the first of them: the component and
-        all of them.
-        """
-        found: dict[Node, tuple[URIRef, tuple[URIRef, ...]]] = {}
+    def _custom(self) -> list[tuple[URIRef, tuple[URIRef, ...]]]:
+        """Custom components, each with its mandatory parameters."""
+        found: list[tuple[URIRef, tuple[URIRef, ...]]] = []
         for component in sorted(set(self.graph.subjects(SH.parameter, None)), key=str):
             if not isinstance(component, URIRef) or self._builtin(component):
                 continue
@@ -890,13 +888,14 @@ class _Reader:
                 if isinstance(path, URIRef) and not _true(self.graph.value(parameter, SH.optional)):
                     wanted.append(path)
             if wanted:
-                found[min(wanted)] = (component, tuple(sorted(wanted)))
+                found.append((component, tuple(sorted(wanted))))
         return found
 
     def _builtin(self, component: URIRef) -> bool:
-        return (
-            str(component).startswith(str(SH))
-            or (component, RDF.type, SH.SPARQLTargetType) in self.graph
+        """Whether parameters of a term are not those of a custom component."""
+        return str(component).startswith(str(SH)) or any(
+            (component, RDF.type, kind) in self.graph
+            for kind in (SH.SPARQLTargetType, SH.SPARQLFunction)
         )
 
     def _nodes(self) -> dict[Node, int]:
@@ -909,7 +908,8 @@ class _Reader:
             for p in graph.predicates(unique=True)
             if isinstance(p, URIRef) and p.startswith(SH) and p[len(SH) :] in _PARAMETERS
         }
-        for predicate in (*(SH[name] for name in (*_TARGETS, "target")), *parameters, *self.custom):
+        own = [required[0] for _, required in self.custom]
+        for predicate in (*(SH[name] for name in (*_TARGETS, "target")), *parameters, *own):
             found.update(
                 dict.fromkeys(
                     subject
@@ -1077,7 +1077,8 @@ class _Reader:
         if unique is not None and _true(unique) and str(unique) == "true":
             yield Constraint("uniqueLang", SH.uniqueLang, (unique,), unique)
         yield from self._qualified(node)
-        for first, (component, parameters) in self.custom.items():
+        for component, parameters in self.custom:
+            first = parameters[0]
             if all((node, parameter, None) in graph for parameter in parameters):
                 # Section 6.2.1: each value of an only parameter is a constraint; of several
                 # parameters, each has one value.
@@ -1097,7 +1098,7 @@ class _Reader:
         found = items(self.graph, head)
         if found is None:
             self.problems.append(
-                (shape, name, f"its sh:{name} is not a list, or it is a list without an end")
+                (shape, name, f"its sh:{name} is not a list, or a list that branches or has no end")
             )
         return found or ()
 

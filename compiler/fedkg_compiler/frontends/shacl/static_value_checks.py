@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
+from rdflib.xsd_datetime import Duration
 
 from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import Constraint
@@ -30,6 +32,9 @@ VALUE_TESTS = (
     *("datatype", "nodeKind", "minLength", "maxLength", "pattern", "languageIn", "in"),
 )
 """Components that look at one value and nothing else."""
+
+LARGEST_OFFSET = timedelta(hours=14)
+"""The largest distance of a time zone from UTC."""
 
 Test = Callable[[Node], bool]
 """Whether a value conforms."""
@@ -51,7 +56,8 @@ def compare(one: Node, other: Node) -> int | None:
         or other.ill_typed
         or left is None
         or _order_of(left) != _order_of(right)
-        or one.language != other.language
+        or isinstance(left, timedelta | Duration)
+        or one.language
     ):
         return None
     try:
@@ -59,12 +65,24 @@ def compare(one: Node, other: Node) -> int | None:
             # decimals and integers are promoted: XPath 2.0, B.1
             left, right = float(left), float(right)
         return 0 if left == right else 1 if left > right else -1 if left < right else None
-    except (
-        TypeError,
-        InvalidOperation,
-        OverflowError,
-    ):  # dates with and without a time zone; decimals and NaN
+    except TypeError:  # of times, only one has a zone
+        return _compare_zones(left, right)
+    except (InvalidOperation, OverflowError):  # decimals and NaN, integers beyond all floats
         return None
+
+
+def _compare_zones(one: object, other: object) -> int | None:
+    """-1 or 1 if a time is before or after a time without a zone, whatever its zone; else None.
+
+    Source: XML Schema 1.1, part 2, section E.3.2.
+    """
+    if not isinstance(one, datetime) or not isinstance(other, datetime):
+        return None
+    if one.tzinfo is None:
+        sign = _compare_zones(other, one)
+        return None if sign is None else -sign
+    apart = one.replace(tzinfo=None) - (one.utcoffset() or timedelta()) - other
+    return None if abs(apart) <= LARGEST_OFFSET else 1 if apart > timedelta() else -1
 
 
 def _order_of(value: object) -> type:
@@ -120,6 +138,6 @@ def _kinds(kind: Node) -> tuple[type, ...]:
 
 
 def _speaks(language: str | None, wanted: str) -> bool:
-    return language is not None and (
-        language.lower() == wanted.lower() or language.lower().startswith(wanted.lower() + "-")
+    return bool(language) and (
+        wanted == "*" or f"{language}-".lower().startswith(f"{wanted}-".lower())
     )

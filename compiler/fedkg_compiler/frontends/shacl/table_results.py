@@ -236,7 +236,7 @@ def _result(component: Component, focus: Node, value: Node | None) -> Result:
         focus=focus,
         value=value,
         path=shape.path,
-        severity=SH[shape.severity.capitalize()],
+        severity=URIRef(str(graph.value(shape.node, SH.severity) or SH.Violation)),
         component=SH[iri] if constraint.component is None else URIRef(str(constraint.component)),
         shape=shape.node,
         constraint=query,

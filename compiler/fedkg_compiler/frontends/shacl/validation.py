@@ -228,6 +228,12 @@ def _validate(inputs: _Inputs) -> Validation:
     except RuleProblem as error:
         problems.append(_not_evaluated(_of_rule(error), shapes, texts))
         return Validation(report=None, diagnostics=tuple(problems))
+    entailment = next(shapes.graph.subject_objects(SH.entailment), None)
+    if entailment is not None:
+        node, regime = entailment
+        sentence = f"sh:entailment asks for the inferences of <{regime}>, which are not applied"
+        problems.append(_not_evaluated(_Rejected(sentence, node, "entailment"), shapes, texts))
+        return Validation(report=None, diagnostics=tuple(problems))
     graph = shapes.graph.copy() if is_apart else memory_graph(_triples(others), terms)
     foreign = graph.nodes() - {terms[quad.subject] for quad in _triples(own)}
     add_triples(graph, _triples(own), terms)

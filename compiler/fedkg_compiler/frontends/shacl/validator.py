@@ -280,6 +280,8 @@ class Validator:
         component = _custom if constraint.custom else COMPONENTS[constraint.name]
         try:
             return list(component(self, shape, constraint, values))
+        except ValueError as error:  # a query cannot name a blank node
+            raise Undecidable(str(error), shape.node) from error
         except Undecidable as error:
             error.shape = error.shape or shape.node
             if isinstance(error.__cause__, SyntaxError) and constraint.is_query:
@@ -634,6 +636,8 @@ def _by_select(
     seen: set[tuple[Node, frozenset[tuple[str, Node]]]] = set()
     for focus, stored in validator.solutions(text, shape, values):
         solution = {name: validator.as_written(focus, term) for name, term in stored.items()}
+        if solution.get("failure") == Literal(True):  # section 5.3.2
+            raise Undecidable(f"the query of {shape.name} reports a failure")
         key = (focus, frozenset(solution.items()))
         if key in seen:
             continue
