@@ -490,11 +490,13 @@ def confirm(folder: SiteFolder) -> None:
     Example:
       fedkg site confirm graz
     """
-    from fedkg.deploy.proposed_rule_confirmation import confirm_rules
+    from fedkg.deploy.proposed_rule_confirmation import ProposedRules, confirm_rules
 
-    found = confirm_rules(folder)
-    for line in found.difference:
-        print_line(line)
+    def show(rules: ProposedRules) -> None:
+        for line in rules.difference:
+            print_line(line)
+
+    found = confirm_rules(folder, show)
     print_line(f"confirmed: rules {found.pack[:16]}; the server learns it after its next round")
 
 

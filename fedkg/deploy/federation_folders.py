@@ -26,6 +26,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,19 @@ RULES = "rules"
 CHANGE, CHANGE_DOCUMENT = "rule-change", "change.json"
 PAUSED, LEFT = "paused", "left"
 """Files of a site folder that mark these states."""
+
+LEFTOVERS = (
+    ".*.part",
+    f".{CHANGE}.*",
+    f".{INVITATION}.*",
+    f"{RULES}/tmp*",
+    f"{RULES}/.*.part",
+    f"{STATE}/**/.*.part",
+)
+"""Files and folders that are incomplete, until they are renamed or deleted."""
+
+YOUNG_S = 3600.0
+"""Age in seconds up to which a process may still write one of them."""
 
 MESSAGES = "messages.json"
 """File of an invitation with what own algorithms send."""
@@ -461,6 +475,17 @@ def load_site(folder: Path) -> Site:
         ) from error
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Delete what processes that were killed have left of files that they replaced, in the folder
+    of a server or of a site. A process may still write what is young.
+    """
+    for pattern in LEFTOVERS:
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - YOUNG_S:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def save_federation(folder: Path, federation: Federation) -> None:
     """Write `federation.json`."""
     write_json(folder / FEDERATION, asdict(federation))
@@ -723,7 +748,7 @@ def write_invitation(
     """
     target = target or folder / INVITATIONS / f"{name}.zip"
     federation = load_federation(folder)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{INVITATION}.") as scratch:
         content = Path(scratch)
         shutil.copy(folder / JOB, content / JOB)
         shutil.copy(pack or folder / PACK, content / PACK)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
@@ -116,8 +116,14 @@ def receive_rules(folder: Path, archive: bytes, digest: str, used: Path) -> Prop
     return found
 
 
-def confirm_rules(folder: Path) -> ProposedRules:
+def confirm_rules(
+    folder: Path, show: Callable[[ProposedRules], None] = lambda rules: None
+) -> ProposedRules:
     """Confirm the newest rules that the server proposed.
+
+    Args:
+        folder: the folder of the site.
+        show: receives these rules before they are confirmed.
 
     Raises:
         UsageError: nothing waits for a confirmation.
@@ -129,6 +135,7 @@ def confirm_rules(folder: Path) -> ProposedRules:
             help="the server sends new rules between two rounds; when they have arrived, "
             f"`fedkg site status {folder}` shows them",
         )
+    show(waiting[-1])
     found = replace(waiting[-1], confirmed=_now())
     _save(folder, found)
     return found
@@ -137,7 +144,8 @@ def confirm_rules(folder: Path) -> ProposedRules:
 def list_proposed(folder: Path) -> list[ProposedRules]:
     """All rules that the server has proposed, in the order in which they came."""
     found = []
-    for path in (folder / RULES).glob("*.json"):
+    by_time = sorted((folder / RULES).glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in by_time:  # `received` has whole seconds
         document = read_json(path, "the server")
         try:
             found.append(ProposedRules(**{**document, "difference": tuple(document["difference"])}))

@@ -24,6 +24,7 @@ from fedkg.deploy.federation_folders import (
     dismiss_site,
     load_federation,
     read_json,
+    remove_leftovers,
 )
 from fedkg.deploy.message import ROUND_KINDS, Message
 from fedkg.deploy.site_lifecycle import ASKS_FOR_DELETION, describe_departure
@@ -212,6 +213,7 @@ def run_federation(
     """
     federation = load_federation(folder)
     with _locked(folder):
+        remove_leftovers(folder)
         return _run(folder, federation, on_note, wait, without, on_event)
 
 

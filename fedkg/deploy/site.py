@@ -109,14 +109,13 @@ class SiteAnswers:
     Attributes:
         name: the name of the site.
         sites_file: describes its tables.
-        shares_rows: whether its operator agrees that the server gets rows.
         files: the job and the pack.
     """
 
     def __init__(self, folder: Path, rules: Path | None = None) -> None:
         self.folder = folder
         site = load_site(folder)
-        self.name, self.shares_rows = site.name, site.share_rows
+        self.name = site.name
         self.sites_file = folder / site.sites_file
         require_trusted_code(
             folder / INVITATION, site.trust_code, f"site {site.name}: its invitation"
@@ -163,6 +162,11 @@ class SiteAnswers:
             "note": self.acknowledge,
             "finish": self.finish,
         }
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether the operator of the site agrees now that the server gets rows."""
+        return load_site(self.folder).share_rows
 
     def list_files(self) -> dict[str, str]:
         """Path and SHA-256 of the sites file and of the tables of this site."""

@@ -22,6 +22,7 @@ from fedkg.deploy.federation_folders import (
     STATE,
     load_federation,
     load_site,
+    remove_leftovers,
     verify_invitation,
 )
 from fedkg.deploy.flower.app_and_environment import LOGS
@@ -60,6 +61,7 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
     from fedkg.deploy.site import open_site
 
     with stop_on_sigterm(), listen(folder / SOCKET) as listener:
+        remove_leftovers(folder)
         handle, departed = open_site(folder), Event()
         address = load_federation(folder / INVITATION).address
         on_note(f"site {site.name} connects to the server at {address}; Ctrl-C stops it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import resource
 import shutil
 import signal
@@ -115,6 +116,18 @@ def test_key_of_a_site_is_a_curve_that_flower_accepts(folders):
     key = load_ssh_private_key((folders / "graz" / KEYS / "node.key").read_bytes(), None)
 
     assert key.curve.name == "secp384r1"
+
+
+def test_leftovers_of_killed_processes_are_removed_once_they_are_old(tmp_path):
+    old = [tmp_path / name for name in (".status.json.7.part", ".rule-change.x/a", "rules/tmpx/a")]
+    kept = [tmp_path / name for name in ("status.json", "tmp_notes/a", ".federation.json.8.part")]
+    for path in (*old, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        for each in (path, path.parent) if path != kept[-1] else ():
+            os.utime(each, (0, 0))
+    federation_folders.remove_leftovers(tmp_path)
+    assert [path for path in (*old, *kept) if path.exists()] == kept
 
 
 def test_keys_that_are_admitted_at_the_same_time_are_all_registered(own, monkeypatch):

@@ -948,9 +948,10 @@ def test_a_site_that_refuses_is_not_replaced_by_what_it_told_before(tmp_path, mi
     inner = begun(tmp_path, milling_pack)
     fields = {"name": "wien", "sites_file": "own.yaml", "share_rows": False}
     (tmp_path / "wien" / "site.json").write_text(json.dumps(fields))
-    again = LoopbackTransport(sites={**inner.sites, "wien": open_site(tmp_path / "wien")})
-    with pytest.raises(FederationError, match="site wien does not share rows"):
-        run_server(tmp_path / "federation", again, report=False)
+    for again in (inner.sites["wien"], open_site(tmp_path / "wien")):  # without and with a restart
+        sites = LoopbackTransport(sites={**inner.sites, "wien": again})
+        with pytest.raises(FederationError, match="site wien does not share rows"):
+            run_server(tmp_path / "federation", sites, report=False)
 
 
 def test_a_training_without_a_site_leaves_the_descriptions_of_the_other_run(tmp_path, milling_pack):

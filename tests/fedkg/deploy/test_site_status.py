@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import socket
 import ssl
@@ -18,6 +20,7 @@ from federation_folders import create_folders
 from fedkg.deploy.federation_folders import INVITATION, KEYS, SOCKET, load_federation, split_address
 from fedkg.deploy.flower.supernode import explain_end
 from fedkg.deploy.message import Message
+from fedkg.deploy.proposed_rule_confirmation import confirm_rules
 from fedkg.deploy.site_doctor import examine_site
 from fedkg.deploy.site_lifecycle import leave_federation, run_site
 from fedkg.deploy.site_process import listen
@@ -154,6 +157,20 @@ def test_the_doctor_compares_the_clocks(site, ahead, said):
 def test_a_refused_time_names_the_clock(site):
     log = "Client error '401 Unauthorized' for url 'https://127.0.0.1:9/v1/fleet/activate-node'"
     assert f"`fedkg site doctor {site}` shows the difference" in explain_end(log, site)
+
+
+def test_rules_are_shown_before_they_are_confirmed_and_the_newest_come_last(site):
+    (site / "rules").mkdir()
+    for age, pack in ((9, "b"), (0, "a")):  # both came within a second
+        path = site / "rules" / f"{pack}.json"
+        document = {"pack": pack, "received": "2026-01-01T12:00:00+00:00", "difference": []}
+        path.write_text(json.dumps(document))
+        os.utime(path, (time.time() - age,) * 2)
+
+    with pytest.raises(OSError, match="closed"):
+        confirm_rules(site, Mock(side_effect=OSError("the terminal is closed")))
+    assert [one.pack for one in read_report(site).rules] == ["b", "a"]
+    assert confirm_rules(site).pack == "a"
 
 
 def test_one_process_owns_the_socket_of_a_site(site):
