@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import TableError
 from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers
@@ -174,9 +175,7 @@ class Table:
             alternatives: other headers that the column may have.
         """
         close = nearest_header(header, self.headers)
-        shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (
-            f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else ""
-        )
+        shown = list_first([f"`{h}`" for h in self.headers], 12)
         return TableError(
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             expected=f"`{header}`, or one of its other names: "
