@@ -353,7 +353,7 @@ class Table:
             ),
             help=_decimal_mark_help(texts[wrong[0]], self.found.decimal)
             or "correct the cell, leave it empty, or list its text under `null` in a sites file",
-            received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
+            received=f'"{shorten(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )
 
@@ -365,7 +365,7 @@ class Table:
                 "one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
                 "cells and words such as n/a count as unknown"
             ),
-            received=f'"{_short(texts[odd[0]])}" in {self.where(odd[0])}'
+            received=f'"{shorten(texts[odd[0]])}" in {self.where(odd[0])}'
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",
         )
@@ -419,5 +419,6 @@ def number_text(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _short(text: str) -> str:
+def shorten(text: str) -> str:
+    """The text, cut to 40 characters."""
     return text if len(text) <= 40 else text[:37] + "..."
