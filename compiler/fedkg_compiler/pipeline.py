@@ -310,20 +310,38 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
         if (body := _read(path, problems)) is not None
     ]
     library = _add_library(bodies, problems)
+    sources, graphs, _ = _gather(bodies, library, given, queries, problems, "")
+    _apply_shape_rules(graphs, sources)
+    return sources, graphs
+
+
+def _gather(
+    bodies: Sequence[_Body],
+    library: Sequence[LibraryFile],
+    graphs: _Graphs,
+    queries: Sequence[Load],
+    problems: Problems,
+    client: str,
+) -> tuple[Sources, list[Path], tuple[Source, ...]]:
+    """The names and the graph before rules are bound, the files that may hold shapes, and the
+    sources of the graph.
+    """
     files = [body.tree for body in bodies]
-    names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries])
+    names = Names(
+        folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
+    )
     names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
-    graphs = [*given.files, *_shapes(files, given.files, names, problems)]
-    sources, _ = _load(
+    paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
+    sources, loaded = _load(
         bodies,
-        [*sorted(graphs, key=lambda path: (path.name, str(path))), *given.stores],
+        [*sorted(paths, key=lambda path: (path.name, str(path))), *graphs.stores],
         names,
         problems,
     )
-    gather(files, _properties(files, sources), names, problems)
-    _apply_shape_rules(graphs, sources)
-    return sources, graphs
+    if files:
+        gather(files, _properties(files, sources), names, problems)
+    return sources, paths, loaded
 
 
 def _apply_shape_rules(graphs: Sequence[Path], sources: Sources) -> None:
@@ -474,21 +492,8 @@ def _compile(
     analysis go into `reasons`, if that is a list.
     """
     files = [body.tree for body in bodies]
-    names = Names(
-        folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
-    )
-    names.library |= {file.name: file.asked for file in library}
-    if files:
-        gather_uses(files, names, problems)
-    graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
-    sources, loaded = _load(
-        bodies,
-        [*sorted(graph_paths, key=lambda path: (path.name, str(path))), *graphs.stores],
-        names,
-        problems,
-    )
-    if files:
-        gather(files, _properties(files, sources), names, problems)
+    sources, graph_paths, loaded = _gather(bodies, library, graphs, queries, problems, client)
+    names = sources.names
     names.rows_class = rows_class or names.rows_class
     _apply_shape_rules(graph_paths, sources)
     if files or client:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fedkg._internal.text_lists import list_first
 from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
@@ -426,11 +427,8 @@ def _violation_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[s
     for i, rule in enumerate(pack.manifest.rules):
         rows = list(dict.fromkeys(broken.row[broken.rule == i].tolist()))
         if rows:
-            more = f" and {len(rows) - MAX_SHOWN:,} more" if len(rows) > MAX_SHOWN else ""
-            yield (
-                f"{rule.name} is violated by "
-                f"{', '.join(subjects[row] for row in rows[:MAX_SHOWN])}{more}"
-            )
+            named = list_first([subjects[row] for row in rows], MAX_SHOWN)
+            yield f"{rule.name} is violated by {named}"
 
 
 def _show(result: Evaluation, comparison: Comparison | None) -> None:

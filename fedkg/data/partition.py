@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import JobError
 
 Index = NDArray[np.int64]
@@ -166,8 +167,7 @@ def by_column(
         raise JobError(
             f"data.site_column: column `{column}` names sites that the job does not have",
             expected=", ".join(sites),
-            received=", ".join(f"`{cell}`" if cell else "an empty cell" for cell in unknown[:8])
-            + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
+            received=list_first([f"`{cell}`" if cell else "an empty cell" for cell in unknown], 8),
             help=", ".join(
                 (
                     *(("fill in the empty cells",) if "" in unknown else ()),

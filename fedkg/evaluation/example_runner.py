@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.text_lists import list_first
 from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation.result import least_margin, without_constants
 from fedkg.evaluation.table_readings import Readings
@@ -159,8 +160,7 @@ def _reason(example: RuleExample, step: int) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """```a`, `b`, `c` and 2 more``."""
-    shown = ", ".join(f"`{name}`" for name in names[:NAMED])
-    return shown + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return list_first([f"`{name}`" for name in names], NAMED)
 
 
 def _at_ends(example: RuleExample, unknown: NDArray[np.bool_]) -> NDArray[np.bool_]:

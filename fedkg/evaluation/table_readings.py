@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
+from fedkg._internal.text_lists import list_first
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation.category_codes import codes, foreign_classes, list_some, one_hot, truths
@@ -174,13 +175,13 @@ def _refuse_missing(
     close = {header: nearest_header(header, table.headers) for header in rules}
     parts = [
         f"`{header}`" + (f" (did you mean `{close[header]}`?)" if close[header] else "")
-        for header in list(rules)[:10]
+        for header in rules
     ]
     everyone = list(dict.fromkeys(name for names in rules.values() for name in names))
     raise TableError(
         f"{table.name}: {len(rules)} columns are missing"
         + (f", which {rules_text(everyone)}" if everyone else ""),
-        expected=", ".join(parts) + (f" and {len(rules) - 10} more" if len(rules) > 10 else ""),
+        expected=list_first(parts, 10),
         received="columns " + list_some(table.headers, 12),
         help="fedkg found no headers; write a first row with one header for each column"
         if all(_NUMBERED.fullmatch(header) for header in table.headers)
@@ -453,9 +454,8 @@ def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
     names = list(
         dict.fromkeys(name for key in lost for name in _names(key, keys.entities[key], readings))
     )
-    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
     text = (
-        f"no row is about {', '.join(names[:TOLD])}{more}: {len(lost)} of the "
+        f"no row is about {list_first(names, TOLD)}: {len(lost)} of the "
         f"{len(keys.entities)} keys that the rules have"
     )
     near = next(((key, other) for key in lost[:MEANT] if (other := meant(key))), None)
@@ -501,12 +501,11 @@ def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table)
     empty = sum(any(is_unknown(text) for text in row) for row in texts)
     names = list(dict.fromkeys(" ".join(row) for row in texts if not any(map(is_unknown, row))))
     what = " and ".join(f"`{header}`" for header in headers)
-    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
     about = (
         [
             (
                 f"{_count_text(len(texts) - empty, table)} a {what} that no rule is bound to "
-                f"({', '.join(names[:TOLD])}{more})"
+                f"({list_first(names, TOLD)})"
             )
         ]
         if names
@@ -524,7 +523,7 @@ def _count_text(rows: int, table: Table) -> str:
 def _sentence(key: Key, entities: Sequence[str], readings: Readings, meant: Meant) -> str:
     """``K1: no row has Maschine = Kessel1; did you mean `Kessel 1`?``"""
     named = [name for name in entities if name]
-    who = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
+    who = list_first(named, TOLD)
     columns = readings.contract.columns
     pairs = zip(key.columns, key.codes, strict=True)
     wanted = " and ".join(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fedkg._internal.text_lists import list_first
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks, count_attackers
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CoxLoss, CrossEntropy
@@ -121,8 +122,7 @@ class Attack:
             if unknown:
                 raise JobError(
                     "the attack names clients that do not exist",
-                    expected=", ".join(names[:10])
-                    + (f" and {len(names) - 10} more" if names[10:] else ""),
+                    expected=list_first(names, 10),
                     received=", ".join(unknown),
                     help="correct the names; in a job file they are in `simulation.attacks.sites`",
                 )

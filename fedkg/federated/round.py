@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import JobError, TooFewClients
 from fedkg.exclusion_reasons import is_unusable
 from fedkg.federated.client import wire_precision
@@ -432,7 +433,7 @@ def _aggregate(
             raise JobError(
                 f"round {number} of {algorithm.name}: every client's update violates rules, so "
                 "no update has any weight",
-                received=f"violated: {_listed(names)}" if names else "",
+                received=f"violated: {list_first(names, NAMED)}" if names else "",
                 help="loosen the rules, raise hard_tolerance or soft_tolerance, or set "
                 "on_all_invalid to skip or fedavg (in a job file: in the section `scoring`)",
             )
@@ -657,13 +658,8 @@ def _without_score(work: Work, received: _Received) -> tuple[str, ...]:
     some = [names[client] for client, score in received.validity.items() if math.isnan(score)]
     if not some or not work.algorithm.weighting.needs_scores:
         return ()
-    return (f"no rule was evaluated for {_listed(some)}: weighted by the number of samples alone",)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + rest
+    clients = list_first(some, NAMED)
+    return (f"no rule was evaluated for {clients}: weighted by the number of samples alone",)
 
 
 def _in_order(received: _Received, positions: list[int]) -> Tensor:

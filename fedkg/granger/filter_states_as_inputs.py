@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt
@@ -282,7 +283,4 @@ def _bridged(column: F64) -> F64:
 
 def _describe(names: Sequence[str], what: str) -> tuple[str, ...]:
     """A sentence about some sites; nothing where there are none."""
-    if not names:
-        return ()
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return (f"{', '.join(names[:3])}{rest}: {what}",)
+    return (f"{list_first(names, 3)}: {what}",) if names else ()

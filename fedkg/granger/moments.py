@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client, estimated
 from fedkg.granger.synthetic_systems import places_of
@@ -142,10 +143,9 @@ def series_of(
     if len(lengths) > 1 or min(lengths) < 3:
         raise UsageError(
             "the recordings of all clients must have the same number of steps, at least 3",
-            received=", ".join(
-                f"{client.name} {len(client.measurements)}" for client in clients[:8]
-            )
-            + (f" and {len(clients) - 8} more" if clients[8:] else ""),
+            received=list_first(
+                [f"{client.name} {len(client.measurements)}" for client in clients], 8
+            ),
             help="use recordings with at least 3 steps"
             if min(lengths) < 3
             else "cut the recordings to the steps that all of them have",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import plan_trials
@@ -56,10 +57,9 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
             path for config in plan_trials(job) for path in list_imports(config.job)
         )
     if found:
-        listed = [f"`{path}`" for path in found]
-        more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
+        listed = list_first([f"`{path}`" for path in found], MAX_SHOWN)
         raise UsageError(
-            f"this job runs Python code: it imports {', '.join(listed[:MAX_SHOWN])}{more}",
+            f"this job runs Python code: it imports {listed}",
             expected="your consent to run that code with your rights",
             help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add "
             "--trust-code "

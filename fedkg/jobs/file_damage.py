@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import (
     ENVIRONMENT,
@@ -60,8 +61,7 @@ def damage_error(folder: RunFolder, found: Sequence[Damage]) -> JobError:
     """The error for damaged files; it details the first one that fedkg cannot rebuild."""
     first = next((damage for damage in found if damage.file not in REBUILDABLE), found[0])
     others = [damage.file for damage in found if damage is not first]
-    more = f"; also damaged: {', '.join(others[:5])}" if others else ""
-    more += f" and {len(others) - 5} more" if len(others) > 5 else ""
+    more = f"; also damaged: {list_first(others, 5)}" if others else ""
     return first.error(folder.path, repair_help(folder, first) + more)
 
 

@@ -25,6 +25,7 @@ from fedkg.federated.theory.theorems import (
     signal_to_noise,
     violation_fit,
 )
+from fedkg.jobs.comparison.summary import known_values
 from fedkg.jobs.comparison_metric import Measure
 from fedkg.jobs.trial_expansion import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
@@ -99,12 +100,15 @@ def _observed_bound(
     F* is unknown: the smallest observed objective replaces it, so the gap is a lower bound.
     """
     training = config.job.training
-    objective, gradient2 = _column(seen, "objective"), _column(seen, "gradient2")
-    d2, smooth = _column(seen, "heterogeneity"), max(_column(seen, "smoothness"), default=0.0)
+    objective, gradient2 = known_values(seen, "objective"), known_values(seen, "gradient2")
+    d2, smooth = (
+        known_values(seen, "heterogeneity"),
+        max(known_values(seen, "smoothness"), default=0.0),
+    )
     steepest = [_number(line["steepest"]) or 0.0 for line in seen if line["valid"] == "1"]
-    l_c = max(steepest or _column(seen, "steepest"))
-    worst, mean = _column(rounds, "rho_worst"), _column(rounds, "rho_mean")
-    gamma = _fold_known(statistics.fmean, _column(seen, "gamma"))
+    l_c = max(steepest or known_values(seen, "steepest"))
+    worst, mean = known_values(rounds, "rho_worst"), known_values(rounds, "rho_mean")
+    gamma = _fold_known(statistics.fmean, known_values(seen, "gamma"))
     terms = None
     if smooth > 0:
         terms = bound(
@@ -113,7 +117,7 @@ def _observed_bound(
             rounds=training.rounds,
             smoothness=smooth,
             local_steps=int(at_end["local_steps"]),
-            variance=max(_column(seen, "variance")),
+            variance=max(known_values(seen, "variance")),
             clients=int(at_end["clients"]),
             heterogeneity=math.sqrt(max(d2)),
             rho=max(worst, default=0.0),
@@ -136,14 +140,15 @@ def _observed_bound(
         "gradient2_least": min(gradient2),
         "heterogeneity": {"mean": statistics.fmean(d2), "max": max(d2)},
         "gamma": gamma,
-        "gamma_samples": _fold_known(statistics.fmean, _column(seen, "gamma_samples")),
+        "gamma_samples": _fold_known(statistics.fmean, known_values(seen, "gamma_samples")),
         "divergence": _fold_known(
-            statistics.fmean, [one for one in _column(seen, "divergence") if math.isfinite(one)]
+            statistics.fmean,
+            [one for one in known_values(seen, "divergence") if math.isfinite(one)],
         ),
         "signal_to_noise": _signal_to_noise(rounds, seen),
         "variance": {
-            "mean": statistics.fmean(_column(seen, "variance")),
-            "max": max(_column(seen, "variance")),
+            "mean": statistics.fmean(known_values(seen, "variance")),
+            "max": max(known_values(seen, "variance")),
         },
         "smoothness": smooth,
         "gradient_bound": {
@@ -187,7 +192,7 @@ def _signal_to_noise(rounds: Sequence[Line], seen: Sequence[Line]) -> Json | Non
     if not rounds or not seen:
         return None
     dimensions = int(float(rounds[-1]["bytes_paper"])) // 4
-    signal = statistics.fmean(_column(seen, "clipped"))
+    signal = statistics.fmean(known_values(seen, "clipped"))
     return {
         f"{epsilon:g}": signal_to_noise(
             signal, sigma=noise_scale(epsilon), clip=CLIP, dimensions=dimensions
@@ -206,7 +211,7 @@ def _rate_fit(config: TrialConfig, seen: Sequence[Line], worst: Sequence[float])
     places = [int(line["round"]) for line in seen]
     try:
         return asdict(
-            rate_fit(_column(seen, "gradient2"), rounds=places, rho=rho, bootstrap=BOOTSTRAP)
+            rate_fit(known_values(seen, "gradient2"), rounds=places, rho=rho, bootstrap=BOOTSTRAP)
         )
     except JobError:
         return None
@@ -240,10 +245,6 @@ def _zones(rounds: Sequence[Line]) -> dict[str, int]:
 
 def _trial_lines(lines: Sequence[Line], config: TrialConfig) -> list[Line]:
     return [line for line in lines if line["trial"] == config.id]
-
-
-def _column(lines: Sequence[Line], field: str) -> list[float]:
-    return [float(line[field]) for line in lines if line[field]]
 
 
 def _fold_known(fold: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:

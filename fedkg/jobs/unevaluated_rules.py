@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
+
+from fedkg._internal.text_lists import list_first
 
 MAX_NAMED = 10
 """Rules that a sentence lists before it counts the rest."""
@@ -46,12 +48,6 @@ def describe_unevaluated(reasons: Mapping[str, str]) -> list[str]:
     for rule, reason in reasons.items():
         rules.setdefault(reason, []).append(f"`{rule}`")
     return [
-        f"Not evaluated, neither satisfied nor violated: {format_names(names)}; {reason}."
+        f"Not evaluated, neither satisfied nor violated: {list_first(names, MAX_NAMED)}; {reason}."
         for reason, names in rules.items()
     ]
-
-
-def format_names(names: Sequence[str]) -> str:
-    """The first names, and the number of the others."""
-    rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + rest

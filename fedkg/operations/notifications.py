@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import UsageError
 from fedkg.jobs.events import ENDS, Event, event_fields
 
@@ -151,7 +152,7 @@ class Notifications:
                 text = f"{event.trial}: the zone changes from {before} to {zone}"
                 self._send("zone", event, text, before=before, zone=zone)
         if self._lost:
-            text = f"{event.trial}: no update of {_list(self._lost)}"
+            text = f"{event.trial}: no update of {list_first(self._lost, MOST_NAMES)}"
             self._send("sites_lost", event, text, sites=self._lost)
             self._lost = []
         hard = [
@@ -160,7 +161,7 @@ class Notifications:
             if counts.get("hard") and counts["violated"] and self._is_new("rule", trial, rule)
         ]
         if hard:
-            text = f"{event.trial}: models violate the hard rules {_list(hard)}"
+            text = f"{event.trial}: models violate the hard rules {list_first(hard, MOST_NAMES)}"
             self._send("hard_rules_violated", event, text, rules=hard)
 
     def close(self) -> None:
@@ -205,9 +206,3 @@ class Notifications:
                 if sender not in self._reported:
                     self._reported.add(sender)
                     self._report(f"a notification failed, the training continues: {error}")
-
-
-def _list(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more

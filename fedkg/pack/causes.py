@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import UsageError
 from fedkg.pack.contract import Node
 
@@ -83,8 +84,7 @@ def _resolved_causes(
         name = next(one for m, n in pairs for one in (n, m) if one not in position)
         raise UsageError(
             f"no cause is between two clients of this federation: `{name}` is not one of them",
-            expected=", ".join(clients[:12])
-            + (f" and {len(clients) - 12} more" if len(clients) > 12 else ""),
+            expected=list_first(clients, 12),
             help=did_you_mean(
                 name, clients, "name the clients of the job as `fkg:client` names them in the graph"
             ),

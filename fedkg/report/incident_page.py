@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.html_templates import template_environment
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.text_lists import count_noun, list_first
 from fedkg.evaluation.result import share_text
 from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 
@@ -253,11 +253,9 @@ def _actions(
         if rule["rate"] is not None and rule["rate"] > MOSTLY_VIOLATED
     ]
     if suspicious:
-        more = len(suspicious) - MAX_NAMES
         actions.append(
-            f"Check limit and unit of {', '.join(suspicious[:MAX_NAMES])}"
-            f"{f' and {more:,} more' if more > 0 else ''}: violated in more than half of the "
-            "evaluations, which is rarely a fault of a machine."
+            f"Check limit and unit of {list_first(suspicious, MAX_NAMES)}: violated in more "
+            "than half of the evaluations, which is rarely a fault of a machine."
         )
     modelled = [rule for rule in unknown if any("needs a model" in one for one in _reasons(rule))]
     unknown = [rule for rule in unknown if rule not in modelled]
@@ -452,9 +450,8 @@ def _neighbour_lines(
                 who = f" ({', '.join(one.others)})" if len(one.others) <= MAX_NAMES else ""
                 text += f", shared with {count}{who}"
             if broken:
-                more = f" and {len(broken) - MAX_NAMES} more" if len(broken) > MAX_NAMES else ""
                 verb = "violates" if len(broken) == 1 else "violate"
-                text += f"; of these {', '.join(broken[:MAX_NAMES])}{more} {verb} the rule too"
+                text += f"; of these {list_first(broken, MAX_NAMES)} {verb} the rule too"
             said.append(text)
         lines.append({"name": name, "said": said, "more": max(0, len(found) - MAX_NEIGHBOURS)})
     return lines
@@ -485,8 +482,7 @@ def _data_notes(tables: Sequence[Json]) -> list[str]:
     lines = []
     for note, sites in found.items():
         named = [site for site in sites if site]
-        more = f" and {len(named) - MAX_NAMES} more" if len(named) > MAX_NAMES else ""
-        lines.append(f"{', '.join(named[:MAX_NAMES])}{more}: {note}" if named else note)
+        lines.append(f"{list_first(named, MAX_NAMES)}: {note}" if named else note)
     return lines[:MAX_LISTED]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.text_lists import count_noun, list_first
 from fedkg.errors import MissingExtra
 from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event
@@ -246,9 +246,8 @@ def _prediction_notes(incidents: Mapping[str, Any]) -> list[str]:
     """The rules and sites that the incidents of predictions leave out."""
     notes = []
     for reason, names in incidents.get("left_out", {}).items():
-        listed = ", ".join(f"`{name}`" for name in names[:MAX_NAMES])
-        more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-        notes.append(f"Not shown here, but counted above: {listed}{more} ({reason}).")
+        listed = list_first([f"`{name}`" for name in names], MAX_NAMES)
+        notes.append(f"Not shown here, but counted above: {listed} ({reason}).")
     if left := incidents.get("sites_left_out", 0):
         notes.append(f"{count_noun(left, 'more site')} with predictions are counted above only.")
     return notes

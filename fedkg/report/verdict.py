@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from fedkg._internal.text_lists import list_first
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.report.forecast_curves import best_baseline
 from fedkg.report.outcome_sentences import describe_unfinished
@@ -155,11 +156,9 @@ def _actions(records: RunRecords, best: Result | None) -> list[str]:
     actions += advice
     broken = sorted((row for row in records.checks if row.violated), key=lambda row: -row.rate)
     if broken and not advice:
-        named = ", ".join(
-            f"“{row.title.rstrip('.') or row.rule.replace('_', ' ')}”" for row in broken[:MAX_NAMED]
-        )
-        more = f" and {len(broken) - MAX_NAMED} more" if len(broken) > MAX_NAMED else ""
-        actions.append(f"Check the data: it violates {named}{more} (see Data).")
+        titles = [f"“{row.title.rstrip('.') or row.rule.replace('_', ' ')}”" for row in broken]
+        named = list_first(titles, MAX_NAMED)
+        actions.append(f"Check the data: it violates {named} (see Data).")
     lost = Counter(row["client"] for row in records.exclusions)
     if lost:
         named = ", ".join(name for name, _ in lost.most_common(MAX_NAMED))
@@ -172,9 +171,8 @@ def _actions(records: RunRecords, best: Result | None) -> list[str]:
         if math.isnan(rate)
     )
     if names:
-        shown = ", ".join(f"“{name}”" for name in list(names)[:MAX_NAMED])
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        actions.append(f"Make the data for rules available that were not evaluated: {shown}{more}.")
+        shown = list_first([f"“{name}”" for name in names], MAX_NAMED)
+        actions.append(f"Make the data for rules available that were not evaluated: {shown}.")
     if best is not None and _against_trivial(records, best).endswith(("instead.", "yet.")):
         actions.append("Train for more rounds, or add inputs: simple answers are as good as this.")
     return actions or (["No action is needed."] if best is not None else [])

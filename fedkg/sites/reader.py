@@ -35,7 +35,7 @@ from fedkg.sites.schema import Column, Datatype, ForeignKey, Site, SitesFile
 from fedkg.sites.sites_file import find_site
 from fedkg.tables import Cells, Table, TableFormat, in_utc, parse_time, read_table, truth, zone_of
 from fedkg.tables.cell_words import is_unknown
-from fedkg.tables.table import number_text, one_line
+from fedkg.tables.table import number_text, one_line, shorten
 from fedkg.units import Conversion, Unit, UnitProblem, conversion, parse_unit
 from fedkg.units.header import header_unit
 from fedkg.units.unit import SAME
@@ -166,7 +166,7 @@ def reject_lists(read: SiteTable, headers: Iterable[str | None]) -> None:
                 f"{one.list_place}: the cells of column `{one.header}` of {read.table.name} "
                 "are lists, and rules and models read one value",
                 expected="a column with one value in each cell",
-                received=f'"{_shorten(first)}"' if first else "",
+                received=f'"{shorten(first)}"' if first else "",
                 help="write a column for each value of the list; or remove `separator` if each "
                 "cell is one value",
             )
@@ -794,19 +794,19 @@ class _ColumnCells:
         """The error for cells that do not have their format; rows from 0."""
         if not self.header:
             return TableError(
-                f'{self.source.place(self.column, "default")}: "{_shorten(self.texts[0])}" {what}',
+                f'{self.source.place(self.column, "default")}: "{shorten(self.texts[0])}" {what}',
                 expected=expected,
-                received=f'"{_shorten(self.texts[0])}"',
+                received=f'"{shorten(self.texts[0])}"',
                 help="correct `default`, or state the `datatype` of the column",
             )
         table = self.source.table
         row = _row_number(table, rows[0])
         more = f", and {_count_more(len(rows), 'cell')}" if len(rows) > 1 else ""
         return TableError(
-            f'{table.name}: row {row}, column `{self.header}`: "{_shorten(self.texts[rows[0]])}" '
+            f'{table.name}: row {row}, column `{self.header}`: "{shorten(self.texts[rows[0]])}" '
             f"{what}",
             expected=expected,
-            received=f'"{_shorten(self.texts[rows[0]])}"{more}',
+            received=f'"{shorten(self.texts[rows[0]])}"{more}',
             help=(remedy + ", " if remedy else "")
             + f"correct the cell, list it under `null`, or correct column `{self.column.key}` of "
             f"site {self.source.site} in {self.source.sites.path}",
@@ -834,10 +834,6 @@ def _subtract_offset(moment: datetime, offset: timedelta) -> datetime | None:
 def _count_more(number: int, noun: str) -> str:
     """``3 more such cells``: all of this number but the first, which a message shows."""
     return f"{number - 1:,} more such {noun}{'s' * (number > 2)}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _find_number_format(view: _ColumnCells) -> NumberFormat | None:
@@ -1019,14 +1015,14 @@ def _check_foreign_key(
         what = f"is not in {_format_headers(partners)} of {other.name}"
     more = f", and {_count_more(len(wrong), 'row')}" if wrong[1:] else ""
     known = [" ".join(values) for values in list(rows_of)[:MAX_PAIRS]]
-    has = ", ".join(f"`{_shorten(one)}`" for one in known) + ", ..." * (len(rows_of) > MAX_PAIRS)
+    has = ", ".join(f"`{shorten(one)}`" for one in known) + ", ..." * (len(rows_of) > MAX_PAIRS)
     raise TableError(
         f"{table.file_of(row)}: row {_row_number(table, row)}, "
         f"{_format_headers([shown.get(header, header) for header in headers])}: "
-        f'"{_shorten(" ".join(cells[row]))}" {what}',
+        f'"{shorten(" ".join(cells[row]))}" {what}',
         expected=f"one row of {other.name} with this value"
         + ("" if several else f"; {other.name} has {has or 'no rows'}"),
-        received=f'"{_shorten(" ".join(cells[row]))}"{more}',
+        received=f'"{shorten(" ".join(cells[row]))}"{more}',
         help=f"correct the cell or {other.name}, list the word under `null`, or remove {place}",
     )
 

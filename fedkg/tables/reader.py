@@ -7,6 +7,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import TableError
 from fedkg.limits import gunzip, open_zip, read_file, unzip
 from fedkg.tables.declared_dialect import Dialect
@@ -108,8 +109,7 @@ def _in_zip(body: bytes, name: str, sheet: str | None, dialect: Dialect | None) 
     raise TableError(
         f"{name} is a zip file that does not contain exactly one table",
         expected="one CSV, TSV, Parquet or xlsx file",
-        received=", ".join(files[:8]) + (f" and {len(files) - 8} more" if files[8:] else "")
-        or "no file",
+        received=list_first(files, 8) or "no file",
         help="unpack the zip file and give one of its tables; save a spreadsheet of another "
         "format, such as .ods, as .xlsx or CSV",
     )

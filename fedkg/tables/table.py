@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import TableError
 from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers
@@ -174,9 +175,7 @@ class Table:
             alternatives: other headers that the column may have.
         """
         close = nearest_header(header, self.headers)
-        shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (
-            f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else ""
-        )
+        shown = list_first([f"`{h}`" for h in self.headers], 12)
         return TableError(
             f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             expected=f"`{header}`, or one of its other names: "
@@ -354,7 +353,7 @@ class Table:
             ),
             help=_decimal_mark_help(texts[wrong[0]], self.found.decimal)
             or "correct the cell, leave it empty, or list its text under `null` in a sites file",
-            received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
+            received=f'"{shorten(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )
 
@@ -366,7 +365,7 @@ class Table:
                 "one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
                 "cells and words such as n/a count as unknown"
             ),
-            received=f'"{_short(texts[odd[0]])}" in {self.where(odd[0])}'
+            received=f'"{shorten(texts[odd[0]])}" in {self.where(odd[0])}'
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",
         )
@@ -420,5 +419,6 @@ def number_text(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _short(text: str) -> str:
+def shorten(text: str) -> str:
+    """The text, cut to 40 characters."""
     return text if len(text) <= 40 else text[:37] + "..."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fedkg._internal.text_lists import count_noun, list_first
 from fedkg.pack.causes import CauseRecord
 from fedkg_compiler.analysis.evidence_comment_reader import read_evidence
 from fedkg_compiler.analysis.requirement_text import plain_number
@@ -29,12 +30,11 @@ class CauseDescription:
     def lines(self) -> Iterator[str]:
         """The description as `fedkg explain` prints it."""
         drives = self.cause.drives
-        count = f"{len(drives):,} pair{'' if len(drives) == 1 else 's'} of clients"
+        pairs = count_noun(len(drives), "pair")
         yield self.cause.name
-        yield f"  about     which client may drive which, {count}"
-        shown = [f"{one.driver} drives {one.driven}" for one in drives[:MAX_SHOWN]]
-        more = f" and {len(drives) - MAX_SHOWN:,} more" if len(drives) > MAX_SHOWN else ""
-        yield f"  allows    {', '.join(shown) or 'nothing'}{more}"
+        yield f"  about     which client may drive which, {pairs} of clients"
+        shown = list_first([f"{one.driver} drives {one.driven}" for one in drives], MAX_SHOWN)
+        yield f"  allows    {shown or 'nothing'}"
         if self.cause.lag is not None:
             steps = "" if self.cause.steps is None else f", rounded up to {self.cause.steps} steps"
             yield f"  lag       {plain_number(self.cause.lag)} s{steps}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.text_lists import list_first
 from fedkg.pack import Pack
 from fedkg.pack.formulas import is_temporal
 from fedkg_compiler.analysis.budget import Budget
@@ -648,8 +649,7 @@ def _named(
 
 
 def _missed(graph: Graph, span: Span, missed: list[str], frame: str) -> Diagnostic:
-    more = f" and {len(missed) - SHOWN:,} more" if len(missed) > SHOWN else ""
-    shown = ", ".join(graph.label_of(iri) for iri in missed[:SHOWN]) + more
+    shown = list_first([graph.label_of(iri) for iri in missed], SHOWN)
     verb, it = ("is not reached", "it") if len(missed) == 1 else ("are not reached", "them")
     return Diagnostic(
         code="FKG511",

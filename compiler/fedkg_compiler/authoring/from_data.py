@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedkg._internal.text_lists import list_first
 from fedkg.tables import Table, is_unknown
 from fedkg_compiler.authoring.ranges import Finding, find_range
 from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted, reference, remark, slug
@@ -59,5 +60,4 @@ def _text_remark(texts: list[str]) -> str:
     words = list(dict.fromkeys(text for text in texts if not is_unknown(text)))
     if not words:
         return "no known value"
-    shown = ", ".join(remark(word) for word in words[:5])
-    return f"text, {shown}" + (f" and {len(words) - 5} more" if len(words) > 5 else "")
+    return f"text, {list_first([remark(word) for word in words], 5)}"

@@ -393,7 +393,7 @@ def load_lines(store: ox.Store, body: bytes, *, is_checked: bool = False) -> lis
         lenient=is_checked,
     )
     quads = list(ox.parse(b"".join(others), format=ox.RdfFormat.N_TRIPLES))
-    blank = [_is_blank(quad) for quad in quads]
+    blank = [has_blank_node(quad) for quad in quads]
     store.bulk_extend(quad for quad, has in zip(quads, blank, strict=True) if not has)
     return [quad for quad, has in zip(quads, blank, strict=True) if has]
 
@@ -412,10 +412,6 @@ def _load_turtle(store: ox.Store, body: bytes, base: str) -> list[ox.Quad] | Non
     for quad in quads:
         store.remove(quad)
     return quads
-
-
-def _is_blank(quad: ox.Quad) -> bool:
-    return isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
 
 
 def _prefixes(text: str, base: str) -> dict[str, str] | None:

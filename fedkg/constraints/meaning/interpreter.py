@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedkg.errors import TableError
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Implies, Initially, everywhere, is_temporal
+from fedkg.pack.numeric.members import member_offsets
 from fedkg.pack.numeric.padded_trace_rows import Grid
 from fedkg.pack.numeric.three_valued_logic import (
     Bool,
@@ -218,16 +219,12 @@ def repeat_members(bank: Bank, table: NDArray[np.float64]) -> tuple[TableMembers
             repeated = np.repeat(np.arange(part.count), [own.size for own in selected])
             own_rows = np.concatenate([np.zeros(0, dtype=np.int64), *selected])
             part = replace(
-                part.take_members(repeated), offsets=_offsets(owner[repeated], owners.size)
+                part.take_members(repeated), offsets=member_offsets(owner[repeated], owners.size)
             )
             rows, source = np.vstack([rows[:, repeated], own_rows]), source[repeated]
         found.append(TableMembers(part, rows))
         sources.append(source)
     return tuple(found)
-
-
-def _offsets(owner: Index, count: int) -> Index:
-    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
 
 
 def group_equal_keys(bank: Bank) -> list[Index]:

@@ -25,6 +25,7 @@ from typing import Self
 from torch import Tensor
 
 from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
+from fedkg._internal.text_lists import list_first
 from fedkg._internal.user_code import loaded_files
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
@@ -310,12 +311,9 @@ class WorkerPool:
             for task in list(worker.tasks.values())[:1]
             for client in task.clients.tolist()
         ]
-        shown = ", ".join(clients[:5]) + (
-            f" and {len(clients) - 5} more" if len(clients) > 5 else ""
-        )
         return JobError(
             f"the process {worker.process.name} ended unexpectedly"
-            + (f"; it trained {shown}" if clients else ""),
+            + (f"; it trained {list_first(clients, 5)}" if clients else ""),
             received=worker.end(),
             help="after SIGKILL the memory was probably full: use fewer workers or a smaller "
             "chunk; after another end see the output of the process",

@@ -5,11 +5,12 @@ Letters: M clients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.text_lists import list_first
 from fedkg.errors import FedkgError, JobError
 from fedkg.granger.edge_significance import best_lags, labels
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
@@ -124,12 +125,7 @@ def choose_lags(section: Learning, series: Series) -> tuple[tuple[int, ...], tup
             for lags in sorted(set(chosen))
         }
         explanation = "; ".join(
-            f"{lags} lag{'s' if lags > 1 else ''} for {_format_names(own)}"
+            f"{lags} lag{'s' if lags > 1 else ''} for {list_first(own, 4)}"
             for lags, own in groups.items()
         )
     return chosen, (f"{explanation}: by the Bayesian information criterion, up to {MAX_LAGS}",)
-
-
-def _format_names(names: Sequence[str]) -> str:
-    """At most four names."""
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fedkg._internal.text_lists import list_first
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import TrialConfig, trial_title
@@ -77,8 +78,7 @@ def explain_lost_training(ended: Sequence[ProtectedTrial]) -> Iterator[str]:
     if not lost:
         return
     measure, trivial = MEASURE_BY_COLUMN[lost[0].measure], lost[0].trivial
-    each = ", ".join(f"{one.title} at {one.figure:.{measure.digits}f}" for one in lost[:MAX_NAMED])
-    more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
+    figures = [f"{one.title} at {one.figure:.{measure.digits}f}" for one in lost]
     count = (
         "The protected trial ends"
         if len(ended) == 1
@@ -94,7 +94,8 @@ def explain_lost_training(ended: Sequence[ProtectedTrial]) -> Iterator[str]:
         _format_current(job.training.learning_rate for job in jobs),
     )
     yield (
-        f"{count} no better than the best constant answer ({measure.text(trivial)}): {each}{more}."
+        f"{count} no better than the best constant answer ({measure.text(trivial)}): "
+        f"{list_first(figures, MAX_NAMED)}."
         f" The likely cause is the noise that protects {' or '.join(units)}, or too "
         f"little training: few `training.rounds` (now {rounds}),"
         f" a small `training.learning_rate` (now {rates}). Run the same job without "

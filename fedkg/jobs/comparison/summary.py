@@ -87,7 +87,7 @@ def _result(
 
     def over(field: str, fold: Callable[[list[float]], float]) -> dict[str, Any]:
         return summarise_seeds(
-            [fold(known) if (known := _known_values(lines, field)) else math.nan for lines in runs]
+            [fold(known) if (known := known_values(lines, field)) else math.nan for lines in runs]
         )
 
     firsts = [_first_round_at_target(lines, target, measure) for lines in runs]
@@ -143,7 +143,7 @@ def _violated_cases(seeds: Sequence[Sequence[Line]]) -> Result:
         seeds: the rows of `sites.csv` for each seed.
     """
     counts = [
-        [math.fsum(_known_values(lines, field)) for field in ("violated", "evaluations")]
+        [math.fsum(known_values(lines, field)) for field in ("violated", "evaluations")]
         for lines in seeds
     ]
     return {
@@ -322,7 +322,7 @@ def _mean_and_spread(value: Mapping[str, Any]) -> str:
 
 def _late_mean(lines: Sequence[Line], measure: Measure) -> float:
     """Mean figure over the last quarter of the rounds; depends less on the last sampled sites."""
-    known = _known_values(lines, measure.name)
+    known = known_values(lines, measure.name)
     return statistics.fmean(known[-max(1, len(known) // 4) :]) if known else math.nan
 
 
@@ -348,10 +348,11 @@ def _number(text: str) -> float:
     return float(text) if text else math.nan
 
 
-def _known_values(lines: Sequence[Line], field: str) -> list[float]:
+def known_values(lines: Sequence[Line], field: str) -> list[float]:
+    """The numbers of a column, without the empty cells."""
     return [float(line[field]) for line in lines if line[field]]
 
 
 def _mean(lines: Sequence[Line], field: str) -> float:
-    known = _known_values(lines, field)
+    known = known_values(lines, field)
     return statistics.fmean(known) if known else math.nan

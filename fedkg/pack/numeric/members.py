@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 from fedkg.pack.numeric.three_valued_logic import Float, Verdict, finite
 
 
+def member_offsets(owners: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Where the members of each owner begin, [count + 1]; `owners` is sorted."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+
+
 def reduce_members(
     op: Literal["sum", "mean", "min", "max", "count"],
     skip: bool,

@@ -13,6 +13,7 @@ from typing import Literal
 
 from lark import Token, Tree
 
+from fedkg._internal.text_lists import list_first
 from fedkg_compiler.authoring.fret.export_reader import FretVariable
 from fedkg_compiler.authoring.fret.fretish import Fretish, Node, parse_formula
 
@@ -191,9 +192,8 @@ def _nodes(tree: Node) -> list[Node]:
 
 
 def _listed(what: str, names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:6])
-    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {shown}{more}"
+    shown = list_first([f"`{name}`" for name in names], 6)
+    return f"{what}{'s' if len(names) > 1 else ''} {shown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

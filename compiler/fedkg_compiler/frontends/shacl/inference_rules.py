@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
 
-from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, BNode, Graph, URIRef
 from rdflib.term import Node
 
 from fedkg.errors import LimitError
@@ -34,6 +34,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     ShapesFile,
     Terms,
     declared_prefixes,
+    is_true,
     items,
 )
 from fedkg_compiler.graph import oxigraph as ox
@@ -134,7 +135,7 @@ def read_rules(shapes: ShapesFile) -> list[Rule]:
     graph, found = shapes.graph, list[Rule]()
     for owner, node in graph.subject_objects(SH.rule):
         shape = shapes.shapes.get(owner)
-        if shape is None or shape.deactivated or _is_true(graph.value(node, SH.deactivated)):
+        if shape is None or shape.deactivated or is_true(graph.value(node, SH.deactivated)):
             continue
         construct = _constructs(graph, shape, node)
         rule = Rule(
@@ -188,10 +189,6 @@ def _order(graph: Graph, node: Node) -> float:
         return 0.0 if value is None else float(str(value))
     except ValueError:
         return 0.0
-
-
-def _is_true(value: Node | None) -> bool:
-    return isinstance(value, Literal) and value.value is True
 
 
 @dataclass(slots=True)

@@ -885,7 +885,9 @@ class _Reader:
             for parameter in self.graph.objects(component, SH.parameter):
                 path = self.graph.value(parameter, SH.path)
                 self._check_booleans(parameter)
-                if isinstance(path, URIRef) and not _true(self.graph.value(parameter, SH.optional)):
+                if isinstance(path, URIRef) and not is_true(
+                    self.graph.value(parameter, SH.optional)
+                ):
                     wanted.append(path)
             if wanted:
                 found.append((component, tuple(sorted(wanted))))
@@ -1012,7 +1014,7 @@ class _Reader:
                 if self._is_sound(node, constraint)
             ),
             targets=tuple(self._targets(node)),
-            deactivated=_true(graph.value(node, SH.deactivated)),
+            deactivated=is_true(graph.value(node, SH.deactivated)),
             severity=_SEVERITIES.get(graph.value(node, SH.severity) or SH.Violation, "violation"),
             message=_text(graph.objects(node, SH.message)),
             title=_text(graph.objects(node, SH.name)),
@@ -1053,7 +1055,7 @@ class _Reader:
         for value in _sorted(graph.objects(node, SH.sparql)):
             message, off = (
                 _text(graph.objects(value, SH.message)),
-                _true(graph.value(value, SH.deactivated)),
+                is_true(graph.value(value, SH.deactivated)),
             )
             yield Constraint("sparql", SH.sparql, (value,), value, message=message, deactivated=off)
         for name in (name for name in _LISTS if str(SH) + name in present):
@@ -1064,7 +1066,7 @@ class _Reader:
                 "pattern", SH.pattern, (value,), value, flags=str(graph.value(node, SH.flags) or "")
             )
         closed: Node | None = graph.value(node, SH.closed)
-        if closed is not None and _true(closed):
+        if closed is not None and is_true(closed):
             ignored = graph.value(node, SH.ignoredProperties)
             yield Constraint(
                 "closed",
@@ -1074,7 +1076,7 @@ class _Reader:
             )
         unique = graph.value(node, SH.uniqueLang)
         # Section 4.4.5: only the literal `true` switches it on, not "1"^^xsd:boolean.
-        if unique is not None and _true(unique) and str(unique) == "true":
+        if unique is not None and is_true(unique) and str(unique) == "true":
             yield Constraint("uniqueLang", SH.uniqueLang, (unique,), unique)
         yield from self._qualified(node)
         for component, parameters in self.custom:
@@ -1134,7 +1136,7 @@ class _Reader:
                     self.problems.append((node, name, wrong))
 
     def _qualified(self, node: Node) -> Iterable[Constraint]:
-        disjoint = _true(self.graph.value(node, SH.qualifiedValueShapesDisjoint))
+        disjoint = is_true(self.graph.value(node, SH.qualifiedValueShapesDisjoint))
         for shape in _sorted(self.graph.objects(node, SH.qualifiedValueShape)):
             for name in _QUALIFIED:
                 value = self.graph.value(node, SH[name])
@@ -1257,7 +1259,8 @@ def _sorted(nodes: Iterable[Node]) -> Sequence[Node]:
     return sorted(nodes, key=lambda node: (isinstance(node, BNode), str(node)))
 
 
-def _true(value: Node | None) -> bool:
+def is_true(value: Node | None) -> bool:
+    """Whether a node is the boolean true."""
     return isinstance(value, Literal) and value.value is True
 
 

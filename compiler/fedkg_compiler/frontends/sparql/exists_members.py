@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.pack import AtLeast, Formula, Known, Not
+from fedkg.pack.numeric.members import member_offsets
 from fedkg_compiler.formulas.formula_algebra import Truth, all_of, always, any_of, strict_slots
 from fedkg_compiler.frontends.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.frontends.sparql.branch_tree import Branch, Seen, Within
@@ -116,8 +117,8 @@ def with_and_without_rows(frame: Frame, rows: Ids, owner: Ids, part: Part) -> li
 def _without_row(inner: Part, part: Part) -> Part:
     """The members of a table again, with no values, and only while no table row has their keys."""
     assert inner.owner is not None, "members belong to something"
-    number, columns = part.rows.set_of_members(offsets(inner.owner, part.at.shape[0]))
-    each = offsets(np.arange(columns.count), columns.count)
+    number, columns = part.rows.set_of_members(member_offsets(inner.owner, part.at.shape[0]))
+    each = member_offsets(np.arange(columns.count), columns.count)
     found, row = columns.set_of_members(each, keys=keys_read(inner.frame, inner.at))
     one = columns.param(np.array(1.0)).index
     return replace(
@@ -162,7 +163,7 @@ def table(frame: Frame, rows: Ids, owner: Ids, part: Part) -> Part:
     rows, owner = rows[order], owner[order]
     other_rows = frame.other_rows and frame is not part.frame
     number, columns = part.rows.set_of_members(
-        offsets(owner, part.at.shape[0]), keys=keys_read(frame, rows) if other_rows else None
+        member_offsets(owner, part.at.shape[0]), keys=keys_read(frame, rows) if other_rows else None
     )
     return Part(
         frame=frame,
@@ -196,11 +197,6 @@ def keys_read(frame: Frame, rows: Ids) -> tuple[RowKeys, ...]:
                 )
         found.append(tuple(sorted(keys.items())))
     return tuple(found)
-
-
-def offsets(owner: Ids, count: int) -> Ids:
-    """Where the members of each owner begin, [count + 1]; `owner` is sorted."""
-    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
 
 
 def same_rows(inner: Part) -> None:

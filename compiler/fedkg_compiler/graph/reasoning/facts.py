@@ -1,9 +1,8 @@
 """Everything that is known, in numbers: for each property the relation of the nodes that it joins,
 with equal nodes under one number.
 
-Letters: P pairs, n nodes. The pairs of a relation are ``left * n + right``, ascending, each once;
-those of facts are ``left * SPAN + right``, so that nodes that come later change no number and a
-closure can be taken up where another one ended.
+Letters: P pairs, n nodes. The pairs of a relation are ``left * SPAN + right``, ascending, each once:
+nodes that come later change no number, and a closure can be taken up where another one ended.
 """
 
 from __future__ import annotations
@@ -46,6 +45,9 @@ Nodes = npt.NDArray[np.int64]
 
 NONE: Pairs = np.empty(0, dtype=np.int64)
 
+SPAN = 1 << 31
+"""More than there can be nodes."""
+
 MOST_PAIRS = 5_000_000
 """The most pairs that are concluded: as triples in memory they take about 4 GB."""
 
@@ -71,9 +73,9 @@ def most_pairs() -> int:
     return min(MOST_PAIRS, _most.get())
 
 
-def make_pairs(left: Nodes, right: Nodes, n: int) -> Pairs:
+def make_pairs(left: Nodes, right: Nodes) -> Pairs:
     """The relation of these pairs. left, right: [P], or of shapes that go together."""
-    return _each_once(left * n + right)
+    return _each_once(left * SPAN + right)
 
 
 def _each_once(pairs: Pairs) -> Pairs:
@@ -87,16 +89,9 @@ def _each_once(pairs: Pairs) -> Pairs:
     return pairs[new]
 
 
-def ends(pairs: Pairs, n: int) -> tuple[Nodes, Nodes]:
+def split(pairs: Pairs) -> tuple[Nodes, Nodes]:
     """The nodes on the left and on the right, [P] each."""
-    left, right = np.divmod(pairs, n)
-    return left, right
-
-
-def turned(pairs: Pairs, n: int) -> Pairs:
-    """The relation the other way round."""
-    left, right = ends(pairs, n)
-    return make_pairs(right, left, n)
+    return pairs >> 31, pairs & (SPAN - 1)
 
 
 def joined(*relations: Pairs) -> Pairs:
@@ -104,42 +99,40 @@ def joined(*relations: Pairs) -> Pairs:
     return _each_once(np.concatenate([NONE, *relations]))
 
 
-def without(pairs: Pairs, others: Pairs) -> Pairs:
-    """The pairs that are not among others."""
-    return np.setdiff1d(pairs, others, assume_unique=True)
-
-
-def without_self(pairs: Pairs, n: int) -> Pairs:
+def without_self(pairs: Pairs) -> Pairs:
     """The pairs of two different nodes."""
-    left, right = ends(pairs, n)
+    left, right = split(pairs)
     return np.compress(left != right, pairs)
 
 
-def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
+def composed(first: Pairs, second: Pairs) -> Pairs:
     """The pairs (a, c) for which (a, b) is in the first relation and (b, c) in the second.
 
     Raises:
         TooManyPairs: there are too many (a, b, c) to be written down.
     """
-    left, middle = ends(first, n)
-    begin, end = np.searchsorted(second, middle * n), np.searchsorted(second, (middle + 1) * n)
+    left, middle = split(first)
+    begin, end = (
+        np.searchsorted(second, middle * SPAN),
+        np.searchsorted(second, (middle + 1) * SPAN),
+    )
     counts = end - begin
     if (
         counts.sum() > 8 * most_pairs()
     ):  # as numbers they are small, and the same pair may come about in several ways
         raise TooManyPairs
     places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-    return make_pairs(np.repeat(left, counts), second[places] % n, n)
+    return make_pairs(np.repeat(left, counts), second[places] & (SPAN - 1))
 
 
-def transitive_closure(pairs: Pairs, n: int) -> Pairs:
+def transitive_closure(pairs: Pairs) -> Pairs:
     """The transitive closure: every node with all that it leads to, itself where it is on a circle.
 
     Raises:
         TooManyPairs: it has more than `most_pairs()` pairs.
     """
     steps: dict[int, list[int]] = defaultdict(list)
-    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+    for left, right in zip(*(side.tolist() for side in split(pairs)), strict=True):
         steps[left].append(right)
     reached: dict[int, set[int]] = {}
     count = 0
@@ -161,23 +154,22 @@ def transitive_closure(pairs: Pairs, n: int) -> Pairs:
             raise TooManyPairs
     return np.sort(
         np.fromiter(
-            (start * n + node for start, found in reached.items() for node in found), dtype=np.int64
+            (start * SPAN + node for start, found in reached.items() for node in found),
+            dtype=np.int64,
         )
     )
 
 
-def grouped(pairs: Pairs, n: int) -> dict[int, list[int]]:
+def grouped(pairs: Pairs) -> dict[int, list[int]]:
     """The right-hand nodes of each left-hand node."""
     found: dict[int, list[int]] = defaultdict(list)
-    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+    for left, right in zip(*(side.tolist() for side in split(pairs)), strict=True):
         found[left].append(right)
     return dict(found)
 
 
 # The facts of a closure: relations between the nodes of a graph.
 
-SPAN = 1 << 31
-"""More than there can be nodes."""
 _IRI, _BLANK, _OTHER = 0, 1, 2
 Relations = dict[int, Pairs]
 
@@ -194,11 +186,6 @@ class TooLarge(Exception):
         super().__init__(property.value)
         self.property = property
         self.most = most_pairs()
-
-
-def split(pairs: Pairs) -> tuple[Nodes, Nodes]:
-    """The nodes on the left and on the right, [P] each."""
-    return pairs >> 31, pairs & (SPAN - 1)
 
 
 def among(pairs: Pairs, known: Pairs) -> npt.NDArray[np.bool_]:
@@ -251,7 +238,7 @@ class Facts:
         self.grow([*numbers][len(self.nodes) :])
         return {
             numbers[node]: make_pairs(
-                np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), SPAN
+                np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
             )
             for node, (left, right) in columns.items()
         }
@@ -344,14 +331,14 @@ class Facts:
         pairs = pairs[~among(pairs, known)]
         count, itself = pairs.size, NONE
         if below:
-            itself, pairs = _of_itself(pairs) if told else NONE, without_self(pairs, SPAN)
+            itself, pairs = _of_itself(pairs) if told else NONE, without_self(pairs)
         if walked and pairs.size:
             try:
                 pairs = reached(known, pairs)
             except TooManyPairs:
                 raise self.too_large(predicate) from None
             if below:
-                pairs = without_self(pairs, SPAN)
+                pairs = without_self(pairs)
             pairs = pairs[~among(pairs, known)]
         pairs = joined(pairs, itself) if itself.size else pairs
         if not pairs.size:
@@ -396,7 +383,7 @@ class Facts:
 
         One that runs in a circle ends where it began.
         """
-        firsts, rests = (grouped(self.pairs_of(FIRST), SPAN), grouped(self.pairs_of(REST), SPAN))
+        firsts, rests = grouped(self.pairs_of(FIRST)), grouped(self.pairs_of(REST))
         cells: list[int] = []
         members: list[int] = []
         heads = {
@@ -500,15 +487,15 @@ def reached(closed: Pairs, new: Pairs) -> Pairs:
         TooManyPairs: there are too many.
     """
     if not closed.size:
-        return transitive_closure(new, SPAN)
+        return transitive_closure(new)
     begins, ends = np.unique(new >> 31), np.unique(new & (SPAN - 1))
-    between = composed(ends * SPAN + ends, closed, SPAN)
+    between = composed(ends * SPAN + ends, closed)
     back = between[np.isin(between & (SPAN - 1), begins)]
-    inner = transitive_closure(joined(new, back), SPAN)
+    inner = transitive_closure(joined(new, back))
     inner = inner[np.isin(inner >> 31, begins)]
-    onward = joined(inner, composed(inner, closed, SPAN))
+    onward = joined(inner, composed(inner, closed))
     left, right = split(closed[np.isin(closed & (SPAN - 1), begins)])
-    return joined(onward, composed(left * SPAN + right, onward, SPAN))
+    return joined(onward, composed(left * SPAN + right, onward))
 
 
 def partners(pairs: Pairs, node: int) -> list[int]:

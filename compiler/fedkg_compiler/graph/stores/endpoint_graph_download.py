@@ -17,7 +17,14 @@ from collections.abc import Iterator, Sequence
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.graph import oxigraph as ox
-from fedkg_compiler.graph.rdf_reader import Document, as_kept, lines_of, names_by_content, renamed
+from fedkg_compiler.graph.rdf_reader import (
+    Document,
+    as_kept,
+    has_blank_node,
+    lines_of,
+    names_by_content,
+    renamed,
+)
 from fedkg_compiler.graph.standard_vocabularies import OWL
 from fedkg_compiler.graph.stores.endpoint import Endpoint, Patience, Solution, open_endpoint, shown
 from fedkg_compiler.graph.stores.mapping_marker_scan import marks_in
@@ -164,15 +171,11 @@ def _relevant(
         count = sum(map(sum, (axioms.values(), kinds.values(), wanted.values())))
         _require_few(endpoint, count, f"holds {count:,} triples that the rules may need")
         found.update(_named(endpoint, wanted, page), _typed(endpoint, kinds, page))
-        named = sum(not _is_blank(quad) for quad in found)
+        named = sum(not has_blank_node(quad) for quad in found)
         found.update(_blanks_of(endpoint, [*wanted, TYPE]))
     except _Changed:
         return None
     return list(found) if named == count else None
-
-
-def _is_blank(quad: ox.Quad) -> bool:
-    return isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
 
 
 def _counted(endpoint: Endpoint) -> tuple[Counts, int]:

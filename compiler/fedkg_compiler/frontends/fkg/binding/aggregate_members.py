@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.pack.numeric.members import member_offsets
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.frontends.fkg.binding.quantifiers import (
     entity_cell,
@@ -75,7 +76,7 @@ class Members:
             self,
             environment=self.environment.take(kept),
             owners=owners,
-            offsets=_offsets(owners, self.sizes.shape[0]),
+            offsets=member_offsets(owners, self.sizes.shape[0]),
         )
 
 
@@ -132,7 +133,7 @@ def members_of(node: Over, scope: Scope) -> Members | None:
     )
     at = np.array(owners, dtype=np.int64)
     return Members(
-        solved=solved, environment=environment, owners=at, offsets=_offsets(at, outer.rows)
+        solved=solved, environment=environment, owners=at, offsets=member_offsets(at, outer.rows)
     )
 
 
@@ -158,10 +159,6 @@ def member_scope(members: Members, node: Over, scope: Scope) -> Scope | None:
         view=View(key=scope.view.key, ids=scope.view.ids[members.owners]),
         keys=keys,
     )
-
-
-def _offsets(owners: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
 
 
 def _describe(members: Row, owners: Sequence[int], outer: Environment, i: int) -> str:

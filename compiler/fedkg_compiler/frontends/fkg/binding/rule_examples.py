@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.text_lists import list_first
 from fedkg.pack import Column
 from fedkg.pack.rule_example_trace import RuleExample
 from fedkg.tables import truth
@@ -383,9 +384,7 @@ def _in_unit(
 def _tell_missing(statement: Example, columns: Sequence[Column], problems: Problems) -> None:
     names = list(dict.fromkeys(column.label or column.name for column in columns))
     if names:
-        shown = ", ".join(f"`{name}`" for name in names[:3]) + (
-            f" and {len(names) - 3} more" if len(names) > 3 else ""
-        )
+        shown = list_first([f"`{name}`" for name in names], 3)
         message = f"the example gives no values of {shown}: unknown at every step"
         problems.info(
             "FKG295",

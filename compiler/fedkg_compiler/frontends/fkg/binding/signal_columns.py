@@ -20,6 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg._internal.text_lists import list_first
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
@@ -786,10 +787,7 @@ def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, sp
 
     In the rule library it is to be expected.
     """
-    shown = ", ".join(without[:SHOWN]) + (
-        f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
-    )
-    message = f"no column for {shown}: left out there"
+    message = f"no column for {list_first(without, SHOWN)}: left out there"
     advice = (
         "give the sensor or the property an `fkg:column`; where entities share it, tell their table"
         " rows apart with `fkg:keyColumn`"
