@@ -63,6 +63,13 @@ class CausesSite(SiteAnswers):
         self._series: tuple[dict[str, str], SiteSeries] | None = None
         self._learning: JoinedClient | None = None
 
+    @override
+    def forget_tables(self) -> None:
+        """See `SiteAnswers.forget_tables`."""
+        super().forget_tables()
+        self._series = self._learning = None
+        self.__dict__.pop("discovery", None)
+
     @cached_property
     def discovery(self) -> CausesJob:
         """The job, with the sites file of this site."""
@@ -91,6 +98,7 @@ class CausesSite(SiteAnswers):
         """
         require_equal(self.folder, self.name, self.files.identity, request.fields["identity"])
         self.require_same_tables()
+        self.forget_changed_tables()
         return Message(kind=request.kind, fields={"units": self.units})
 
     @property

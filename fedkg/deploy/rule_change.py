@@ -228,7 +228,18 @@ class Confirmations:
         if not absent | dict(self._silent):
             asked = [name for name in self.names if name in change.confirmed]  # `collect`: the rest
             question = Message(kind="rules", fields={"pack": change.pack})
-            self._silent = _why_silent(asked, self._ask(dict.fromkeys(asked, question)))
+            replies = self._ask(dict.fromkeys(asked, question))
+            self._silent = _why_silent(asked, replies)
+            # a site that has joined again in a new folder does not know the rules
+            lost = {
+                name
+                for name, reply in replies.items()
+                if reply.message is not None and not reply.message.fields.get("confirmed")
+            }
+            if lost:
+                kept = {name: when for name, when in change.confirmed.items() if name not in lost}
+                _save(self.folder, replace(change, confirmed=kept))
+                return False
         silent = {**self._silent, **absent}
         for name, why in silent.items():
             if (change.pack, name, why) not in self._noted:
@@ -288,7 +299,10 @@ class Confirmations:
         return {name: reply for name, reply in found.items() if name in requests}
 
     def _offer(self, question: Message, name: str) -> Message:
-        body = bytearray((self.folder / CHANGE / f"{name}.zip").read_bytes())
+        path = self.folder / CHANGE / f"{name}.zip"
+        if not path.exists():  # `dismiss --delete` has deleted it, and the site is back
+            write_invitation(self.folder, name, pack=self.folder / CHANGE / PACK, target=path)
+        body = bytearray(path.read_bytes())
         return replace(question, tensors={"invitation": torch.frombuffer(body, dtype=torch.uint8)})
 
 

@@ -122,6 +122,8 @@ class SiteAnswers:
         )
         self._read_rules(rules or folder / INVITATION)
         self._joined: JoinedSite | None = None
+        self._read_files: Mapping[str, str] = {}
+        """Of `list_files`, when the tables were read."""
 
     def __call__(self, request: bytes) -> bytes:
         """The answer to a request.
@@ -171,6 +173,22 @@ class SiteAnswers:
     def list_files(self) -> dict[str, str]:
         """Path and SHA-256 of the sites file and of the tables of this site."""
         return dict(files_of_sites(str(self.sites_file), [self.name]))
+
+    def forget_changed_tables(self) -> None:
+        """Read the tables again if the operator has changed them."""
+        try:
+            found = self.list_files()
+        except OSError:  # whoever reads the tables names the file
+            found = {}
+        if found != self._read_files:
+            self.forget_tables()
+            self._read_files = found
+
+    def forget_tables(self) -> None:
+        """Read the tables again when they are needed."""
+        self._joined = None
+        for name in ("job", "part", "summary"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def job(self) -> Job:
@@ -227,6 +245,7 @@ class SiteAnswers:
         theirs = identity if takes_part else {**identity, "pack": self._digest}
         require_equal(self.folder, self.name, self.files.identity, theirs)
         self.require_same_tables()
+        self.forget_changed_tables()
         if self.summary.rows[SERVER] and not self.shares_rows:
             raise FederationError(
                 f"site {self.name} does not share rows, and the job gives "
@@ -324,9 +343,7 @@ class SiteAnswers:
         accepted = find_accepted(self.folder, digest)
         if accepted is not None:
             self._read_rules(accepted)
-            self._joined = None
-            for name in ("job", "part", "summary"):
-                self.__dict__.pop(name, None)
+            self.forget_tables()
             return True
         return find_proposed(self.folder, digest) is None
 
@@ -346,6 +363,7 @@ class SiteAnswers:
     def finish(self, request: Message) -> Message:
         """Note the end of the run; from now on, tables may change."""
         (self.folder / STATE / TABLES).unlink(missing_ok=True)
+        self.forget_tables()
         return Message(kind=request.kind, round=request.round)
 
     def note_preparation(self, request: Message) -> None:

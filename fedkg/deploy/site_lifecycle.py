@@ -26,7 +26,7 @@ from fedkg.deploy.federation_folders import (
     verify_invitation,
 )
 from fedkg.deploy.flower.app_and_environment import LOGS
-from fedkg.deploy.site_process import answer_requests, ask, is_served, listen
+from fedkg.deploy.site_process import answer_requests, ask, is_served, listen, repeat_last_answer
 from fedkg.deploy.site_status import STATUS, ActivityLog, read_activity
 from fedkg.errors import FederationError, UsageError
 
@@ -71,7 +71,8 @@ def run_site(folder: Path, on_note: Callable[[str], None]) -> None:
             if CONNECTED in text:
                 log.connect(address)
 
-        guarded = log.watch(_guard(folder, site.name, handle, departed))
+        # a site that has left or pauses repeats no answer
+        guarded = log.watch(_guard(folder, site.name, repeat_last_answer(handle), departed))
         node = create_node(folder)
         with supervise(node, lambda text: log.disconnect(explain_end(text, folder)), look):
             answer_requests(guarded, listener, until=departed.is_set)

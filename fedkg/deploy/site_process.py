@@ -14,10 +14,11 @@ import struct
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
+from fedkg.deploy.message import read_head
 from fedkg.errors import FederationError, FedkgError, MissingExtra, TableError
 from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
@@ -103,19 +104,15 @@ def answer_requests(
 ) -> None:
     """Answer requests one after the other, until `until` says so after an answer.
 
-    The last request gets the same answer again without another call of `handle`: a server that saw
-    no answer asks again, while the site may still be busy with the first request.
-
     Args:
         handle: answers a request.
         listener: where the requests arrive, see `listen`.
         until: whether to stop.
     """
-    repeat = _repeat_last_answer(handle)
     while True:
         with listener.accept() as connection:
             _limit_waits(connection.fileno(), STALLED_SECONDS)
-            _answer(connection, repeat)
+            _answer(connection, handle)
         if until():
             return
 
@@ -123,9 +120,9 @@ def answer_requests(
 def serve(
     handle: Callable[[bytes], bytes], socket: Path, *, until: Callable[[], bool] = lambda: False
 ) -> None:
-    """Own a socket and answer requests on it: `listen` and `answer_requests`."""
+    """Own a socket and answer requests on it: `listen`, `repeat_last_answer`, `answer_requests`."""
     with listen(socket) as listener:
-        answer_requests(handle, listener, until=until)
+        answer_requests(repeat_last_answer(handle), listener, until=until)
 
 
 def ask(socket: Path, request: bytes, *, seconds: float) -> bytes:
@@ -191,18 +188,30 @@ def _limit_waits(descriptor: int, seconds: float) -> None:
             same.setsockopt(sockets.SOL_SOCKET, option, limit)
 
 
-def _repeat_last_answer(handle: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """A handler that keeps its last answer; an error is not kept."""
+def repeat_last_answer(handle: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """A handler that gives the last request the same answer again, without another computation: a
+    server that saw no answer asks again, while the site may still be busy with the first request.
+
+    An error is not kept, nor an answer that the operator of the site can change meanwhile.
+    """
     last: dict[bytes, bytes] = {}
 
     def answer(request: bytes) -> bytes:
         digest = hashlib.sha256(request).digest()
-        if digest not in last:
+        if digest not in last or _is_about_site(request):
             last.clear()
             last[digest] = handle(request)
         return last[digest]
 
     return answer
+
+
+def _is_about_site(request: bytes) -> bool:
+    """Whether a request asks for the tables of the site, or for rules that it has confirmed."""
+    with suppress(FederationError):
+        kind, _, fields = read_head(request)
+        return kind == "rules" or fields.get("step") in ("summary", "units")
+    return False
 
 
 def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:

@@ -1034,6 +1034,29 @@ def test_wrong_columns_name_the_site_the_file_and_the_column(tmp_path, milling_p
     assert not (tmp_path / "federation" / "run").exists()
 
 
+@pytest.mark.slow
+def test_a_site_process_that_stays_up_reads_changed_tables_again(tmp_path, milling_pack):
+    """After an error about its table, and after a finished run."""
+    write_tables(tmp_path / "whole")
+    transport = write_federation(tmp_path, JOB, milling_pack)
+    table, server = tmp_path / "linz" / "linz.csv", tmp_path / "federation"
+    text = table.read_text()
+    table.write_text(text.replace(",0\n", ",7\n"))
+    with pytest.raises(FederationError, match="linz"):
+        run_server(server, transport, report=False)
+    table.write_text(text)
+    run = run_server(server, transport, report=False).folder
+    table.write_text("".join(text.splitlines(keepends=True)[:-5]))
+    other = run_server(server, transport, report=False, without=["wien"]).folder
+    samples = [
+        {row["client"]: int(row["samples"]) + int(row["test_rows"]) for row in
+         RunFolder(folder).rows("sites.csv")}
+        for folder in (run, other)
+    ]  # fmt: skip
+    assert samples[1]["linz"] < samples[0]["linz"]
+    assert samples[1]["graz"] == samples[0]["graz"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SlowDescriptions:
     """Sites that need some seconds of a simulated clock for each answer about their data."""

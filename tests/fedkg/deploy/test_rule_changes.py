@@ -345,6 +345,30 @@ def test_rounds_wait_once_for_a_site_that_hangs(tmp_path):
     assert change.confirmed == {}
 
 
+def test_a_site_that_joins_again_confirms_again(tmp_path):
+    federation = create(tmp_path)
+    federation.propose(STRICTER)
+
+    def join_again() -> None:
+        invitation = federation.server / "invitations" / "graz.zip"
+        (federation.server / "rule-change" / "graz.zip").unlink()
+        join_federation(invitation, tmp_path / "data" / "sites.yaml", tmp_path / "new" / "graz",
+                        share_rows=True)  # fmt: skip
+        shutil.rmtree(tmp_path / "graz")
+        (tmp_path / "new" / "graz").rename(tmp_path / "graz")
+        federation.confirm("linz", "wien")
+        raise KeyboardInterrupt
+
+    federation.steps = {1: lambda: federation.confirm("graz"), 2: join_again}
+    with pytest.raises(Stopped):
+        federation.run()
+    federation.steps = {4: lambda: federation.confirm("graz")}
+    run = federation.run()
+
+    [row] = run.rows("rule_changes.csv")
+    assert (row["round"], row["not_confirmed"]) == ("5", "")
+
+
 def test_rules_for_another_model_and_rules_that_a_site_cannot_evaluate(tmp_path):
     federation = create(tmp_path)
     before = sorted(path.name for path in federation.server.iterdir())

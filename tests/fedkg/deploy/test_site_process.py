@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedkg.deploy import child_process
+from fedkg.deploy.message import Message
 from fedkg.deploy.site_process import BACKLOG, ask, is_served, listen, serve
 from fedkg.errors import FederationError, JobError, TableError
 
@@ -142,10 +143,12 @@ def test_repeated_request_gets_its_answer_again_without_another_computation(tmp_
     while not is_served(socket):
         pass
 
-    answers = [ask(socket, request, seconds=5) for request in (b"a", b"a", b"b", b"a", b"end")]
+    rules = Message(kind="rules").to_bytes()  # the operator may have confirmed them meanwhile
+    requests = (b"a", b"a", b"b", b"a", rules, rules, b"end")
+    answers = [ask(socket, request, seconds=5) for request in requests]
 
     thread.join(5)
-    assert answers == [b"1", b"1", b"2", b"3", b"4"]
+    assert answers == [b"1", b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
 def test_process_that_does_not_read_is_given_up_in_time(tmp_path):

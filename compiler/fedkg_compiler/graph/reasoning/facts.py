@@ -1,7 +1,7 @@
 """Everything that is known, in numbers: for each property the relation of the nodes that it joins,
 with equal nodes under one number.
 
-Letters: P pairs, n nodes. The pairs of a relation are ``left * SPAN + right``, ascending, each once:
+Letters: P pairs, n nodes. Pairs of a relation are ``left * SPAN + right``, ascending, each once:
 nodes that come later change no number, and a closure can be taken up where another one ended.
 """
 
