@@ -154,6 +154,10 @@ class RemoteSites:
         """The mean of the updates as the update of every client in it: what the server makes of
         these is what it would make of theirs, up to the rounding of `quantisation_bound`.
         """
+        threshold = default_threshold(len(requests))
+        if len(requests) < threshold:
+            why = f"no sum: sites in the round: {len(requests)}, needed: {threshold}"
+            return expected.without_clients(dict.fromkeys(clients.tolist(), why))
         places = dict(zip(requests, clients.tolist(), strict=True))
         samples = work.pool.sizes[clients].to(torch.float64)
         weighed = work.algorithm.weighting.weigh(samples / samples.sum(), None, None).weights
@@ -165,7 +169,7 @@ class RemoteSites:
             weights,
             like,
             limit=LARGEST_NUMBER,
-            threshold=default_threshold(len(requests)),
+            threshold=threshold,
             seconds=self.seconds,
         )
         rejected = {places[site]: _shortened(why) for site, why in found.failed.items()}
