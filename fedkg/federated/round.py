@@ -148,7 +148,7 @@ def run_round(
         stacks = by_client(stacks)  # of equal clients Krum takes the first; outliers need all
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
-    if len(sampled):
+    if len(clients):
         _enough(work, received, number)
     update, notes = _aggregate(work, state, received, number)
     if update is not None:
@@ -400,6 +400,8 @@ def _aggregate(
 ) -> tuple[Params | None, tuple[str, ...]]:
     """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
+    if not received.order and not algorithm.privacy.noisy:
+        return None, ("every sampled client is excluded: the model is unchanged",)
     aggregate = with_context(algorithm.aggregate, _cohort(work, state, received))
     if isinstance(aggregate, Krum) and aggregate.attackers:
         left = _attackers_left(aggregate, received)
