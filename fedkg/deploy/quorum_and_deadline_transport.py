@@ -56,7 +56,7 @@ class ContractTransport:
     Attributes:
         transport: what carries the messages.
         contract: the contract.
-        participants: K, the number of sites that take part in a round.
+        participants: K, the number of sites that take part in a round with spares.
         preference: all names in the order in which a round draws them, by its number.
         dispensable: sites whose answers outside of rounds are needed only for a quorum.
     """
@@ -82,7 +82,11 @@ class ContractTransport:
         if not requests:
             return
         in_round = next(iter(requests.values())).kind in ROUND_KINDS
-        wanted = min(self.participants, len(requests)) if in_round else len(requests)
+        # Without spares the round needs all that were drawn: under differential privacy of clients,
+        # chance alone decides how many, and a limit would make one site depend on the others.
+        wanted = len(requests)
+        if in_round and self.contract.oversampling > 1:
+            wanted = min(self.participants, wanted)
         required = frozenset() if in_round else frozenset(requests) - self.dispensable
         needed = max(len(required), self.contract.needed(wanted))
         limit = self.contract.longest_wait(next(iter(requests.values())).kind)

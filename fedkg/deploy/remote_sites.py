@@ -154,19 +154,23 @@ class RemoteSites:
         """The mean of the updates as the update of every client in it: what the server makes of
         these is what it would make of theirs, up to the rounding of `quantisation_bound`.
         """
+        taking_part = min(len(requests), work.settings.sampled(len(work.problem.clients.names)))
+        threshold = default_threshold(taking_part)
+        if len(requests) < threshold:
+            why = f"no sum: sites in the round: {len(requests)}, needed: {threshold}"
+            return expected.without_clients(dict.fromkeys(clients.tolist(), why))
         places = dict(zip(requests, clients.tolist(), strict=True))
         samples = work.pool.sizes[clients].to(torch.float64)
         weighed = work.algorithm.weighting.weigh(samples / samples.sum(), None, None).weights
         weights = dict(zip(requests, (weighed / weighed.max()).tolist(), strict=True))
         like = _part(expected.tensors, UPDATE)
-        taking_part = min(len(requests), work.settings.sampled(len(work.problem.clients.names)))
         found = aggregate_securely(
             self.transport,
             requests,
             weights,
             like,
             limit=LARGEST_NUMBER,
-            threshold=default_threshold(taking_part),
+            threshold=threshold,
             seconds=self.seconds,
             participants=taking_part,
         )

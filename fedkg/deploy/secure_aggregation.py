@@ -62,6 +62,9 @@ LARGEST_NUMBER = 8.0
 """The limit of the numbers of updates in trainings: far above usual ones, and fine enough for them:
 with 100 sites an update is rounded to multiples of 4e-7."""
 
+FEWEST_SITES = 3
+"""The fewest sites in a sum: in a sum of two updates, each of both sites can subtract its own."""
+
 Answer = TypeVar("Answer")
 
 Ring = NDArray[np.uint32]
@@ -101,17 +104,20 @@ def quantisation_bound(limit: float, cohort: int, sites: int) -> float:
 
 
 def default_threshold(cohort: int) -> int:
-    """Two thirds of the sites, rounded up: as many must remain to the end of a round."""
-    return max(2, -(-2 * cohort // 3))
+    """Two thirds of the sites, rounded up, and at least `FEWEST_SITES`: as many must remain to the
+    end of a round.
+    """
+    return max(FEWEST_SITES, -(-2 * cohort // 3))
 
 
 def check_threshold(threshold: int, cohort: int) -> None:
     """Raises JobError if a threshold of so many sites protects nothing or cannot be reached."""
-    if not (2 <= threshold <= cohort and 2 * threshold > cohort):
+    if not (FEWEST_SITES <= threshold <= cohort and 2 * threshold > cohort):
         raise JobError(
             "the threshold of secure aggregation, the sites that must answer, does not fit the "
             "round",
-            expected=f"more than half of the {cohort} sites, at least 2, and at most {cohort}",
+            expected=f"more than half of the {cohort} sites, at least {FEWEST_SITES}, and at most "
+            f"{cohort}",
             received=str(threshold),
             help="let more sites take part in each round; with a lower threshold, a server could "
             "ask two groups of sites and learn single updates",

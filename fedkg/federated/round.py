@@ -63,8 +63,8 @@ class _Received:
     `violated` [C, M] as the stacks came.
 
     `has_weight` and `has_clients`, bool [G], are the groups with any weight, and with any client;
-    `started`, the groups of rejected clients; `excluded`, those of them that are outliers;
-    `current`, the violated shares [G, M] of the server's models, if weights depend on them.
+    `started`, the groups of rejected clients; `current`, the violated shares [G, M] of the server's
+    models, if weights depend on them.
     """
 
     fold: Any
@@ -75,7 +75,6 @@ class _Received:
     violated: list[Tensor] = field(default_factory=list)
     broken: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
-    excluded: frozenset[int] = frozenset()
     current: Tensor | None = None
     started: dict[int, int] = field(default_factory=dict)
     client_memory: dict[str, ClientRows] = field(default_factory=dict)
@@ -125,7 +124,6 @@ def run_round(
         has_weight=nobody,
         has_clients=nobody.clone(),
         rejected=excluded,
-        excluded=frozenset(excluded),
         current=_violated_now(work, state),
     )
     received.client_memory, received.shared = (
@@ -151,7 +149,7 @@ def run_round(
         stacks = by_client(stacks)  # of equal clients Krum takes the first; outliers need all
     for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
-    if len(sampled):
+    if len(clients):
         _enough(work, received, number)
     update, notes = _aggregate(work, state, received, number)
     if update is not None:
@@ -327,9 +325,7 @@ def _without_outliers(
     seen = updated_models(work, state, updates)
     reasons = {} if seen is None else rule.outliers(work.problem, seen)
     for place in reasons:
-        client = int(updates.clients[place])
-        received.excluded |= {client}
-        received.started[client] = int(updates.groups[place])
+        received.started[int(updates.clients[place])] = int(updates.groups[place])
     updates = guard.leave_out(updates, reasons)
     received.rejected |= updates.rejected
     return updates
@@ -403,6 +399,8 @@ def _aggregate(
 ) -> tuple[Params | None, tuple[str, ...]]:
     """Return the aggregated update (None to keep the models) and notes about it."""
     algorithm = work.algorithm
+    if not received.order and not algorithm.privacy.noisy:
+        return None, ("every sampled client is excluded: the model is unchanged",)
     aggregate = with_context(algorithm.aggregate, _cohort(work, state, received))
     if isinstance(aggregate, Krum) and aggregate.attackers:
         left = _attackers_left(aggregate, received)
@@ -593,10 +591,7 @@ def _record(
     validity = violated = rho_worst = rho_mean = None
     not_evaluated: dict[str, str] = {}
     if received.validity:
-        validity = tuple(
-            math.nan if client in received.excluded else received.validity.get(client, 0.0)
-            for client in positions
-        )
+        validity = tuple(_validity(received, client) for client in positions)
         scores = [score for score in validity if not math.isnan(score)]
         if scores:
             rho_worst, rho_mean = 1.0 - min(scores), 1.0 - sum(scores) / len(scores)
@@ -625,6 +620,12 @@ def _record(
         divergence=divergence(torch.cat(received.updates)) if received.updates else None,
         attackers=_attackers(work, state.round + 1, positions),
     )
+
+
+def _validity(received: _Received, client: int) -> float:
+    """s_k of a sampled client; NaN without an update: a missing site violates no rule."""
+    unusable = is_unusable(received.rejected.get(client, ""))
+    return received.validity.get(client, 0.0 if unusable else math.nan)
 
 
 def _attackers(work: Work, number: int, positions: list[int]) -> tuple[str, ...]:

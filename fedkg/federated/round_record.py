@@ -24,16 +24,15 @@ class RoundRecord:
             round was skipped; an excluded client has 0. Under robust SCFA they may sum to less: the
             rest is the weight of the current model.
         validity: s_k of each client, the plain mean over the evaluated constraints: 0 for a client
-            with an unusable update, NaN for one that was excluded before the round or has no
-            evaluated constraint. None if nothing was
-            scored. It judges the whole model, including layers that stay with the client, unless
-            the weights depend on it.
+            with an unusable update, such as one with NaN; NaN for one without a score, such as an
+            outlier, a spare or a site that did not answer. None if nothing was scored. It judges
+            the whole model, including layers that stay with the client, unless the weights depend
+            on it.
         violated: float32 [K, M], the violated share of the probe rows by client and constraint: NaN
             if the constraint was not evaluated, and for an excluded client. None if nothing was
             scored.
         not_evaluated: by name, the constraints that were evaluated for no client, and why.
-        rho_worst: 1 - min_k s_k over clients with s_k other than NaN, including excluded ones; None
-            if there are none.
+        rho_worst: 1 - min_k s_k over clients with s_k other than NaN; None if there are none.
         rho_mean: 1 - mean_k s_k over the same clients; None if there are none.
         zone: the zone of `rho_worst`; None if there is none.
         excluded: by client name, why the client's update was not used.

@@ -80,6 +80,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
             expected=", ".join(names[:5]),
             help=f"did you mean `{near}`?" if near else "correct the name, or remove its settings",
         )
+    from fedkg.federated.client.variates import ProxSkip
     from fedkg.federated.pcfedavg.block_steps import AllBlockSteps, TwoVectorSteps
 
     against = {
@@ -87,6 +88,11 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
         "place": algorithm.pooled,
         "remove the settings of single clients: PC-FedAvg sets the steps of all agents "
         "together": isinstance(algorithm.local, AllBlockSteps | TwoVectorSteps),
+        "remove `learning_rate` of single clients: Scaffnew's variates cancel only if all clients "
+        "have the same one": (
+            isinstance(algorithm.local, ProxSkip)
+            and any(one.learning_rate for one in settings.own.values())
+        ),
         "remove `batch` and `local_epochs` of single clients: the privacy budget is computed for "
         "equal ones": (
             algorithm.budget is not None

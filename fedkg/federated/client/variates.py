@@ -91,8 +91,8 @@ class ProxSkip(LocalSteps):
     sets ``h_k <- h_k + (x - w_k) / (S rate)``. A client never sends h_k, so it sends as much as in
     FedAvg. The paper averages with probability p after each step; fedkg averages after S steps,
     which corresponds to p = 1 / S. The weighted sum of the h_k stays 0 only while all clients take
-    part with equally many steps. After an unusable update of one client it differs from 0 until the
-    end of the run.
+    part with equally many steps at the same rate. After an unusable update of one client it differs
+    from 0 until the end of the run.
     """
 
     @override

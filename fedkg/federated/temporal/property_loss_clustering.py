@@ -142,6 +142,8 @@ class ByProperty:
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""
         _check(self.inferred, work)
+        if not len(clients):
+            return state
         if state.round % self.every == 0:
             groups = assigned(losses(work, state, clients, self.inferred), self.assignment)
         else:

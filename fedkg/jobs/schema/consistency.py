@@ -191,6 +191,11 @@ def _paces(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
             f"{named} have their own training settings, and PC-FedAvg sets the steps of all sites",
             "leave out the sites' own numbers",
         )
+    if algorithm.local.scaffnew is not None and any(site.learning_rate for site in own.values()):
+        yield (
+            "Scaffnew's variates cancel only if all sites have the same `learning_rate`",
+            "`training.learning_rate` for all sites, or `local: scaffold`",
+        )
     if job.training.local_steps is not None and any(site.local_epochs for site in own.values()):
         yield (
             "`training.local_steps` sets the steps of all sites, and some sites set `local_epochs`",

@@ -188,12 +188,22 @@ def test_site_that_reports_an_error_is_not_asked_again(clock, error):
 def test_spares_replace_missing_sites_and_only_those(clock):
     """Two of four asked sites take part; preference goes by name, not by the order of arrival."""
     fast = {"a": [(4, "")], "b": [(3, "")], "c": [(2, "")], "d": [(1, "")]}
-    everyone, _ = play(clock, fast, participants=2, grace=10)
-    without_a, _ = play(clock, fast | {"a": [(NEVER, "")]}, participants=2, grace=10)
+    spares = {"participants": 2, "oversampling": 2.0, "grace": 10}
+    everyone, _ = play(clock, fast, **spares)
+    without_a, _ = play(clock, fast | {"a": [(NEVER, "")]}, **spares)
 
     assert everyone == {"a": "", "b": "", "c": NOT_NEEDED, "d": NOT_NEEDED}
     assert (without_a["b"], without_a["c"], without_a["d"]) == ("", "", NOT_NEEDED)
     assert NO_REPLY in without_a["a"]
+
+
+def test_without_spares_each_drawn_site_counts(clock):
+    """Poisson sampling of differential privacy draws more sites than expected."""
+    steps = {"a": [(1, "")], "b": [(2, "")], "c": [(60, "")]}
+
+    found, _ = play(clock, steps, participants=2, grace=10)
+
+    assert found == dict.fromkeys(steps, "")
 
 
 @pytest.mark.parametrize("late", ["drop", "weight"])

@@ -1,6 +1,7 @@
 """Trainings at sites under secure aggregation: the same models, and no update in the clear."""
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -203,6 +204,36 @@ def test_too_few_sites_end_the_round_with_the_reason(tmp_path):
         Federation(tmp_path, lost={"linz": 1, "ohio": 1}).train()
 
     assert "2 sites sent keys, and 3 are needed" in str(error.value)
+
+
+class WithoutFirst(NamedTuple):
+    """Excludes the first clients from all rounds."""
+
+    count: int
+
+    def exclude(self, names):
+        return dict.fromkeys(range(self.count), "not wanted"), ()
+
+
+@pytest.mark.parametrize(
+    ("excluded", "lost", "reason"),
+    [
+        (1, {"linz": 1}, "2 sites sent keys, and 3 are needed"),
+        (2, {}, "sites in the round: 2, needed: 3"),
+        (3, {}, "sites in the round: 1, needed: 3"),
+    ],
+)
+def test_fewer_than_three_sites_have_no_sum(tmp_path, excluded, lost, reason):
+    """Of two sites, each could subtract its own update from the sum."""
+    algorithm = replace(fedavg(), exclusion=WithoutFirst(excluded))
+    settings = replace(SETTINGS, rounds=1, skipped_rounds=1)
+    federation = Federation(tmp_path, algorithm, settings, lost=lost)
+
+    [(_, record)] = federation.train()
+
+    assert reason in record.excluded["wien"]
+    assert all(MASKED not in answer.tensors for answer in federation.answers)
+    assert any("is skipped" in note for note in record.notes)
 
 
 def test_a_site_sends_no_update_in_the_clear(tmp_path):

@@ -6,11 +6,13 @@ round 2 has begun, and the transport hands its answer over in round 2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
+from federations import FunctionScorer, rows
 
 from fedkg.deploy.message import Message
 from fedkg.deploy.quorum_and_deadline_transport import RoundContract, apply_contract
@@ -147,7 +149,7 @@ class AnyOrder:
             yield Reply(site=site, message=self.trainings[site].train(request))
 
 
-def run_with_spares(tmp_path, order, absent=()):
+def run_with_spares(tmp_path, order, absent=(), scorer=None):
     """Two of three sites take part, the third is a spare in each round."""
     full, settings = make_problem(), replace(make_settings(6), participation=0.5)
     trainings = {}
@@ -161,7 +163,7 @@ def run_with_spares(tmp_path, order, absent=()):
     seconds = 0.5 if absent else 60.0  # nobody is missing: no round lasts until its deadline
     contract = RoundContract(oversampling=1.5, quorum=2, deadline=seconds, retries=0)
     sites, algorithm, settings = apply_contract(contract, transport, NAMES, fedavg(), settings)
-    server = replace(full, clients=full.clients.only(None))
+    server = replace(full, clients=full.clients.only(None), scorer=scorer)
     return list(train(server, algorithm, settings, sites=sites)), transport
 
 
@@ -182,6 +184,21 @@ def test_order_of_arrival_does_not_change_a_bit_and_spares_are_not_used(tmp_path
         assert used == drawn
         assert set(record.excluded.values()) == {NOT_NEEDED}
     assert all(len(asked) == 3 for asked in runs[0][1].asked)
+
+
+def test_a_site_without_an_update_violates_no_rule(tmp_path):
+    """All models satisfy the rules; a spare was not evaluated."""
+    scorer = FunctionScorer(
+        rows=rows(2), violation=lambda params: torch.zeros(len(next(iter(params.values()))), 2)
+    )
+    found, _ = run_with_spares(tmp_path, NAMES, scorer=scorer)
+
+    for _, record in found:
+        scores = dict(zip(record.clients, record.validity, strict=True))
+        [spare] = record.excluded
+        assert math.isnan(scores.pop(spare))
+        assert set(scores.values()) == {1.0}
+        assert (record.rho_worst, record.rho_mean, record.zone) == (0.0, 0.0, "safe")
 
 
 @pytest.mark.slow

@@ -275,6 +275,17 @@ def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_so
     assert int((clusterings[2] >= 0).sum()) > int(seen.sum())
 
 
+@pytest.mark.parametrize("way", ["capacity", "argmin"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_round_without_clients_changes_no_cluster(way: Assignment, every: int) -> None:
+    algorithm = whole(assignment=way, every=every)
+    state = initial_state(TASK, algorithm, SETTINGS)
+    nobody = torch.zeros(0, dtype=torch.int64)
+    for number in (0, 1):
+        begun = replace(state, round=number)
+        assert algorithm.before.apply(work(algorithm), begun, nobody) is begun
+
+
 @pytest.mark.slow
 def test_two_populations_are_distinguished() -> None:
     """Acceptance test 16: levels 0 and 5.

@@ -35,7 +35,7 @@ OWN = {
     "site_2": Own(batch=3, local_epochs=1),
     "site_4": Own(learning_rate=0.3, batch=50),
 }
-REFUSED = {"pcfedavg", "centralised"}
+REFUSED = {"pcfedavg", "centralised", "scaffnew"}
 
 
 def end(problem: Problem, algorithm: Algorithm, settings: Settings) -> ServerState:
@@ -117,6 +117,11 @@ def test_what_says_nothing_changes_no_bit() -> None:
     [
         ("fedavg", {"own": {"site_9": Own(batch=3)}}, "a client that does not exist: site_9"),
         ("pcfedavg", {"own": OWN}, "PC-FedAvg sets the steps of all agents together"),
+        (
+            "scaffnew",
+            {"own": {"site_0": Own(learning_rate=0.02)}},
+            "Scaffnew's variates cancel only if all clients have the same",
+        ),
         ("centralised", {"own": OWN}, "trains on all samples in one place"),
         (
             "fedavg",

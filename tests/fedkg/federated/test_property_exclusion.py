@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,18 @@ from forecasts import properties, task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.errors import JobError, TooFewClients
-from fedkg.federated import Clients, Problem, Settings, fedavg, train
-from fedkg.federated.algorithms import krum, pcfedavg
+from fedkg.errors import JobError
+from fedkg.federated import (
+    Algorithm,
+    Clients,
+    Problem,
+    Settings,
+    fedavg,
+    initial_state,
+    scfa,
+    train,
+)
+from fedkg.federated.algorithms import fltrust, krum, median, pcfedavg
 from fedkg.federated.privacy.protected_algorithm import Protection, protected
 from fedkg.federated.temporal.outlying_property_exclusion import PropertyExclusion, robust_scores
 
@@ -90,12 +100,21 @@ def test_few_sites_exclude_nobody_and_say_so() -> None:
     assert second.notes == ()
 
 
-def test_a_cohort_of_excluded_clients_alone_is_an_error() -> None:
+@pytest.mark.parametrize("make", [fedavg, median, fltrust, lambda: scfa(on_all_invalid="error")])
+def test_a_round_of_excluded_clients_alone_changes_nothing(make: Callable[[], Algorithm]) -> None:
     problem, _ = task(LEVELS)
-    algorithm = replace(fedavg(), exclusion=exclusion(problem))
+    problem = replace(problem, server_data=problem.clients.only("road_0"))
+    algorithm = replace(make(), exclusion=exclusion(problem))
     few = replace(SETTINGS, rounds=12, participation=0.1)
-    with pytest.raises(TooFewClients, match=r"road_3: its mined properties are outliers"):
-        list(train(problem, algorithm, few))
+    before = initial_state(problem, algorithm, few).models
+    empty = []
+    for state, record in train(problem, algorithm, few):
+        empty.append(record.clients == ("road_3",))
+        assert any("every sampled client is excluded" in note for note in record.notes) == empty[-1]
+        assert identical(state.models, before) == empty[-1]
+        before = state.models
+    assert any(empty)
+    assert not all(empty)
 
 
 def test_privacy_of_samples_needs_private_mining_and_of_clients_has_none() -> None:

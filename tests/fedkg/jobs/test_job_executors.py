@@ -129,6 +129,7 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
         ("centralised", {}, "no site trains"),
         ("pcfedavg", {}, "PC-FedAvg sets the steps of all"),
         ("fedavg", {"local_steps": 4}, "some sites set `local_epochs`"),
+        ("scaffnew", {"local_steps": 4}, "all sites have the same `learning_rate`"),
     ],
 )
 def test_a_pace_that_cannot_be_kept_is_rejected_before_anything_is_loaded(
@@ -136,6 +137,7 @@ def test_a_pace_that_cannot_be_kept_is_rejected_before_anything_is_loaded(
 ):
     fields = rows_of(job_fields, [algorithm], **training)
     fields["sites"] = {**fields["sites"], "wien": {"machines": ["M4"], "local_epochs": 2}}
+    fields["sites"]["wien"]["learning_rate"] = 0.02
     with pytest.raises(JobError, match=said):
         run_job(fields, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
