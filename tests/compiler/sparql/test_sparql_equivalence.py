@@ -136,6 +136,17 @@ def queries(draw: st.DrawFn) -> str:
         st.builds(
             "FILTER NOT EXISTS {{ ?k p:feeds ?m ; p:t ?z ; p:low ?u FILTER({}) }}".format, inner
         ),
+        st.builds(
+            "FILTER NOT EXISTS {{ {{ ?m p:f ?z FILTER({}) }} UNION {{ ?m p:low ?z FILTER({}) }} }}".format,
+            inner,
+            inner,
+        ),
+        st.builds(
+            "FILTER EXISTS {{ ?m p:feeds ?k {{ ?k p:low ?z OPTIONAL {{ ?k p:f ?u FILTER({}) }} }}"
+            " MINUS {{ ?k p:lim ?z FILTER({}) }} }}".format,
+            inner,
+            inner,
+        ),
         st.builds("OPTIONAL {{ ?m p:low ?u . ?m p:f ?z FILTER({}) }}".format, inner),
         st.builds(
             "OPTIONAL {{ OPTIONAL {{ ?m p:f ?z FILTER({}) }} ?m p:t ?q }}".format,

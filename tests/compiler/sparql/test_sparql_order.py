@@ -391,3 +391,35 @@ def test_a_name_of_select_is_reported_in_each_query_of_a_shape(
     )
     assert clean is not None
     assert not [item for item in diagnostics if item.code == "FKG355"]
+
+
+NESTED_IN_EXISTS = (
+    (
+        "?m p:v ?v FILTER NOT EXISTS { { ?m p:max ?x FILTER(?v <= ?x) }"
+        " UNION { ?n p:feeds ?m . ?n p:max ?x FILTER(?v <= ?x) } }"
+    ),
+    (
+        "?m p:max ?x ; p:v ?v FILTER NOT EXISTS { { ?m p:t ?t FILTER(?t > ?x) }"
+        " UNION { ?n p:feeds ?m ; p:t ?t FILTER(?t > ?x) } }"
+    ),
+    "?m p:v ?v FILTER EXISTS { { { FILTER(?v <= 1) } UNION { FILTER(?v >= 5) } } }",
+    "?m p:v ?v FILTER EXISTS { ?m p:feeds ?n { ?n p:t ?t BIND(?v + 1 AS ?y) FILTER(?t > ?y) } }",
+    (
+        "?m p:max ?x ; p:v ?v FILTER EXISTS { ?m p:feeds ?n { ?n p:t ?t BIND(?x AS ?y)"
+        " FILTER(?t > ?y) } }"
+    ),
+    "?m p:v ?v FILTER EXISTS { { ?m p:max ?x OPTIONAL { ?m p:t ?t FILTER(?t > ?v) } } FILTER(!BOUND(?t)) }",
+    "?m p:v ?v FILTER EXISTS { { ?m p:feeds ?n OPTIONAL { { ?n p:max ?x FILTER(?x > ?v) } } } FILTER(!BOUND(?x)) }",
+    "?m p:v ?v FILTER EXISTS { ?m p:feeds ?n MINUS { ?n p:t ?t FILTER(?t > ?v) } }",
+    "?m p:v ?v FILTER EXISTS { ?m p:feeds ?n MINUS { ?n p:max ?x FILTER(?x > ?v) } }",
+    "?m p:v ?v FILTER EXISTS { { ?m p:max ?x FILTER EXISTS { { ?m p:t ?t FILTER(?t > ?v) } } } }",
+    "?m a p:Pump ; p:max ?x FILTER EXISTS { ?m p:v ?v { ?m p:feeds ?n FILTER(?x < 3) } }",
+)
+
+
+@pytest.mark.parametrize("pattern", NESTED_IN_EXISTS)
+def test_braces_inside_exists_see_the_variables_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
+    assert check_equal(tmp_path, GRAPH, [query], APART, monkeypatch) == 1

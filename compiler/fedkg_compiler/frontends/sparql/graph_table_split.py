@@ -200,26 +200,37 @@ class Splitter:
 
     # ---- groups
 
-    def group(self, node: Group, outer: Outer) -> list[Branch]:
-        """The branches of a group."""
+    def group(self, node: Group, outer: Outer, given: Outer = ()) -> list[Branch]:
+        """The branches of a group; `given`: the branches around the EXISTS that it is in, which
+        give values to conditions at every depth (SPARQL 1.1, section 18.6).
+        """
         found = [EMPTY]
         for part in node.parts:
             if not isinstance(part, Filter):
-                found = self.part(part, found, outer)
+                found = self.part(part, found, outer, given)
         for part in node.parts:
             if isinstance(part, Filter):
                 found = [self.filtered(branch, part.expr, outer) for branch in found]
         return found
 
-    def part(self, part: Part, found: list[Branch], outer: Outer) -> list[Branch]:
+    def part(self, part: Part, found: list[Branch], outer: Outer, given: Outer) -> list[Branch]:
         """The branches with one more part of the group."""
+        if isinstance(part, InGraph | SubSelect) and (unseen := _substituted(part, given)):
+            word = "GRAPH" if isinstance(part, InGraph) else "sub-select"
+            raise SparqlProblem(
+                "FKG358",
+                part.at,
+                f"?{min(unseen)} has its value outside EXISTS; a condition in this {word} cannot"
+                " read it",
+                f"repeat the pattern with ?{min(unseen)} in the same braces",
+            )
         match part:
             case Triple():
                 return join(found, self.triple(part), part.at, self.fresh)
             case Values() | InGraph():
                 return join(found, [Branch(static=(part,))], part.at, self.fresh)
             case Group() | Union():
-                return join(found, self.nested(part), part.at, self.fresh)
+                return join(found, self.nested(part, given), part.at, self.fresh)
             case SubSelect():
                 inner = (
                     [Branch(static=(part,))]
@@ -228,9 +239,11 @@ class Splitter:
                 )
                 return join(found, inner, part.at, self.fresh)
             case Optional():
-                return [item for branch in found for item in self.optional(branch, part, outer)]
+                return [
+                    item for branch in found for item in self.optional(branch, part, outer, given)
+                ]
             case Minus():
-                return [item for branch in found for item in self.minus(branch, part)]
+                return [item for branch in found for item in self.minus(branch, part, given)]
             case Bind():
                 return [
                     self.bound(branch, part.variable.name, part.expr, outer) for branch in found
@@ -239,12 +252,12 @@ class Splitter:
                 return found
         assert_never(part)
 
-    def nested(self, part: Group | Union) -> list[Branch]:
+    def nested(self, part: Group | Union, given: Outer) -> list[Branch]:
         """The branches of a group in braces, or of alternatives."""
-        if self.static(part):
+        if self.static(part) and not _substituted(part, given):
             return [Branch(static=(part,))]
         groups = part.groups if isinstance(part, Union) else (part,)
-        return [enclosed(branch) for group in groups for branch in self.group(group, ())]
+        return [enclosed(branch) for group in groups for branch in self.group(group, given, given)]
 
     # ---- triples
 
@@ -332,11 +345,12 @@ class Splitter:
         branch = self.named(branch, variables(part), outer)
         return replace(branch, static=(*branch.static, part))
 
-    def optional(self, branch: Branch, part: Optional, outer: Outer) -> list[Branch]:
+    def optional(self, branch: Branch, part: Optional, outer: Outer, given: Outer) -> list[Branch]:
         """A branch with an optional part: with it, and without where it is not there."""
-        if self.static(part) and not variables(part) & unknown_to_graph(branch, outer):
+        unknown = unknown_to_graph(branch, outer) | _substituted(part, given)
+        if self.static(part) and not variables(part) & unknown:
             return [self.with_static(branch, part, outer)]
-        inner = self.group(part.group, (branch, *outer))
+        inner = self.group(part.group, (branch, *outer), given)
         if len(inner) == 1 and one_reading(inner[0], branch):
             (observed,) = inner[0].observed
             return [replace(branch, observed=(*branch.observed, replace(observed, required=False)))]
@@ -345,14 +359,14 @@ class Splitter:
         absent = Within(at=part.at, branches=branches, negated=True, rest=True)
         return [*there, replace(branch, conditions=(*branch.conditions, absent))]
 
-    def minus(self, branch: Branch, part: Minus) -> list[Branch]:
+    def minus(self, branch: Branch, part: Minus, given: Outer) -> list[Branch]:
         """A branch without the solutions that a group takes away."""
         shared = branch.scope & in_scope(part.group.parts)
-        if self.static(part):
+        if self.static(part) and not _substituted(part, given):
             if shared - branch.facts:
                 self.refuse_minus(part.at, shared - branch.facts)
             return [self.with_static(branch, part)]
-        inner = self.group(part.group, ())
+        inner = self.group(part.group, given, given)
         inner = [other for other in inner if shared & other.scope]
         if not inner:
             return [branch]
@@ -399,7 +413,7 @@ class Splitter:
     def bound(self, branch: Branch, name: str, expr: Expr, outer: Outer) -> Branch:
         """A branch with a variable for an expression."""
         resolved = self.resolve(expr, branch, outer)
-        if is_static(resolved):
+        if is_static(resolved) and not variables(resolved) - branch.facts:
             return self.with_static(
                 branch, Bind(at=expr.at, expr=resolved, variable=Var(at=expr.at, name=name)), outer
             )
@@ -474,10 +488,9 @@ class Splitter:
         """EXISTS, answered by the graph where it can."""
         if self.static(expr) and not variables(expr) & unknown_to_graph(branch, outer):
             return expr
-        inner = self.group(without_observations(expr.group, self.iri), (branch, *outer))
-        return Within(
-            at=expr.at, branches=self.tied(inner, (branch, *outer), expr.at), negated=expr.negated
-        )
+        around = (branch, *outer)
+        inner = self.group(without_observations(expr.group, self.iri), around, around)
+        return Within(at=expr.at, branches=self.tied(inner, around, expr.at), negated=expr.negated)
 
     def tied(self, inner: list[Branch], outer: Outer, at: Place) -> tuple[Branch, ...]:
         """The branches inside EXISTS; a value that is read there under the name of one outside must
@@ -540,3 +553,17 @@ class Splitter:
 def _valued(branch: Branch) -> Names:
     """The variables that have a value in every solution of a branch."""
     return branch.certain | {item.variable for item in branch.observed if item.required}
+
+
+def _substituted(part: Part, given: Outer) -> Names:
+    """The variables that a condition in a part takes from outside EXISTS: its braces do not give
+    them a value.
+    """
+    read = (
+        variables(item.expr) - in_scope(group.parts)
+        for group in walk(part)
+        if isinstance(group, Group)
+        for item in group.parts
+        if isinstance(item, Filter | Bind)
+    )
+    return frozenset().union(*read) & frozenset().union(*(item.scope for item in given))
