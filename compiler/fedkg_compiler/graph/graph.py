@@ -901,7 +901,7 @@ class Graph:
         return len(self._whole)
 
     def select(
-        self, where: str, variables: Sequence[str], *, span: Span
+        self, where: str, variables: Sequence[str], *, span: Span, given: str = ""
     ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
         """Return the distinct solutions of a SPARQL group graph pattern.
 
@@ -909,6 +909,7 @@ class Graph:
             where: the text between the braces.
             variables: the names without ``?``, in the order of the columns of the rows.
             span: the span of `where`.
+            given: VALUES to join the pattern with, on one line.
 
         Returns:
             Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
@@ -927,7 +928,9 @@ class Graph:
             return self._answers.solutions[key]
 
         with query_at(span.file, span.line):
-            return graph_pattern_answers.select(answer, self.vocabulary, where, variables, span)
+            return graph_pattern_answers.select(
+                answer, self.vocabulary, where, variables, span, given
+            )
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]

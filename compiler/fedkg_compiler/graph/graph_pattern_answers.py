@@ -34,10 +34,12 @@ def select(
     where: str,
     variables: Sequence[str],
     span: Span,
+    given: str = "",
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` under the pattern `where`, sorted.
 
     `answer` gives the rows of a SELECT, as `sorted_rows` does; `span` is the place of `where`.
+    The pattern is joined with `given`, which is one line.
 
     After an error the rows are empty, after warnings alone they are complete. The pattern sees the
     user's data and what it entails; `GRAPH` leads to the other statements.
@@ -62,7 +64,8 @@ def select(
     ]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
-    query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
+    shown = " ".join(f"?{name}" for name in variables)
+    query = f"SELECT DISTINCT {shown} WHERE {{ {given}\n{where}\n}}"
     try:
         rows = answer(query)
     except SyntaxError as error:

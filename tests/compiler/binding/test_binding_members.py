@@ -69,6 +69,34 @@ def test_members_of_vessels(
     ]
 
 
+@pytest.mark.parametrize(
+    ("where", "v1", "v2", "v3"),
+    [
+        (
+            "?p a plant:Pipe . FILTER NOT EXISTS { ?p plant:into ?v }",
+            [7, -40],
+            [17, -85],
+            [-1, -150],
+        ),
+        ("?p plant:share ?s . FILTER(?s * 15 > ?max)", [7, -40], [20, 20], [1, -50]),
+        ("?p a plant:Pipe . OPTIONAL { ?p plant:into ?v }", [4, -145], [14, -135], [-1, -150]),
+        (
+            "{ SELECT ?p { ?p plant:into ?v } } MINUS { ?p plant:into ?v }",
+            [7, -40],
+            [17, -85],
+            [-1, -150],
+        ),
+    ],
+)
+def test_a_pattern_reads_variables_of_the_rule_that_it_does_not_bind(
+    where: str, v1: list[float], v2: list[float], v3: list[float], tmp_path: Path
+) -> None:
+    found = margins(
+        f"rule r {VESSELS}sum of flow(?p) over ?p where {{ {where} }} <= ?max", tmp_path
+    )
+    assert [found[name] for name in ("V1", "V2", "V3")] == [pytest.approx(v) for v in (v1, v2, v3)]
+
+
 def test_sums_of_sums(tmp_path: Path) -> None:
     inner = "sum of flow(?p) over ?p where { ?p plant:into ?w }"
     text = (
@@ -138,6 +166,7 @@ def test_columns_without_units_take_that_of_the_comparison(tmp_path: Path) -> No
         ("sum of flow(?p) over ?p where { ?p plant:into ?v ; plant:nope ?x } <= ?max", "FKG112"),
         ("sum of flow(?p) over ?p where { ?p plant:into ?v . FILTER(false) } <= ?max", "FKG276"),
         ("at least 3 of (flow(?p) <= ?max) over ?p where { ?p plant:into ?v }", "FKG276"),
+        ("sum of flow(?p) over ?p where { ?p plant:top ?max } <= cap", "FKG276"),
         (
             (
                 "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v OPTIONAL { ?p plant:top ?s }"

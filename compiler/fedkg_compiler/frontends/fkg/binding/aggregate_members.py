@@ -6,6 +6,7 @@ Letters: R rows that own sets of members, M members of all sets together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,6 +45,11 @@ from fedkg_compiler.frontends.fkg.binding.signal_columns import (
 )
 from fedkg_compiler.frontends.fkg.syntax.tree import Apply, InClass, Pattern, Variable
 from fedkg_compiler.graph.rdf_terms import RdfTerm
+from fedkg_compiler.graph.sparql_syntax.parser import parse_query
+from fedkg_compiler.graph.sparql_syntax.query_text import SparqlProblem
+from fedkg_compiler.graph.sparql_syntax.tokens import tokens
+from fedkg_compiler.graph.sparql_syntax.variable_scope import certain
+from fedkg_compiler.graph.standard_vocabularies import XSD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,6 +121,15 @@ def members_of(node: Over, scope: Scope) -> Members | None:
         )
         picks += found
         owners += [i] * len(found)
+    if solved.rows and not picks and outer.rows and not outer.origin:
+        scope.problems.warning(
+            "FKG276",
+            node.source.span,
+            "no row of the rule has a member: the values of "
+            + ", ".join(f"?{word}" for word in solved.joined)
+            + " in the solutions of this pattern are not those of the rule",
+            "correct the pattern, or the facts in the graph",
+        )
     cells = {word: tuple(solved.rows[k][j] for k in picks) for j, word in enumerate(solved.own)}
     cells |= {word: tuple(column[i] for i in owners) for word, column in outer.cells.items()}
     tags = [
@@ -200,11 +215,14 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
         node.variable.text,
         *sorted((inside & wanted) - outer.cells.keys() - {node.variable.text}),
     )
-    key = (node.source, own, joined)
+    given = _given(node.source, joined, outer, scope) if isinstance(node.source, Pattern) else ""
+    if given is None:
+        return None
+    key = (node.source, own, joined, given)
     if key not in sources.members:
         match node.source:
             case Pattern():
-                solved = _by_pattern(node.source, own, joined, outer, scope, sources)
+                solved = _by_pattern(node.source, own, joined, given, scope, sources)
             case InClass():
                 solved = _by_class(node.source, own, sources)
         sources.members[key] = solved
@@ -227,16 +245,13 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
     return sources.members[key]
 
 
-def _by_pattern(
-    source: Pattern,
-    own: tuple[str, ...],
-    joined: tuple[str, ...],
-    outer: Environment,
-    scope: Scope,
-    sources: Sources,
-) -> Solved | None:
-    if sources.graph is None:
-        return None
+def _given(
+    source: Pattern, joined: tuple[str, ...], outer: Environment, scope: Scope
+) -> str | None:
+    """VALUES of the variables that a pattern may read without giving them a value, as in FILTER NOT
+    EXISTS { ?p plant:into ?v }; None if it cannot be asked with them (a diagnostic has been
+    reported).
+    """
     for word in joined:
         if any(cell is not None and cell.row for cell in outer.cells[word]):
             message = (
@@ -247,7 +262,54 @@ def _by_pattern(
                 "FKG275", source.span, message, "name the entity that the members belong to"
             )
             return None
-    found, problems = sources.graph.select(source.text, [*own, *joined], span=source.span)
+    if not joined:
+        return ""
+    try:
+        bound = certain(parse_query(tuple(tokens(f"SELECT * {{ {source.text}\n}}"))).where.parts)
+    except SparqlProblem:  # the graph reports it
+        return ""
+    read = [word for word in joined if word not in bound]
+    rows = dict.fromkeys(zip(*(outer.cells[word] for word in read), strict=True))
+    for row in rows:
+        for word, cell in zip(read, row, strict=True):
+            if cell is not None and (cell.unit or cell.iri.startswith("_:")):
+                scope.problems.error(
+                    "FKG275",
+                    source.span,
+                    f"a condition of this pattern reads ?{word}, which is {cell.text} and has no"
+                    " IRI or plain value",
+                    f"write a triple with ?{word} in the pattern, outside OPTIONAL and FILTER",
+                )
+                return None
+    terms = " ".join(f"({' '.join(map(_term, row))})" for row in rows)
+    return f"VALUES ({' '.join(f'?{word}' for word in read)}) {{ {terms} }}" if read else ""
+
+
+def _term(cell: Cell | None) -> str:
+    """A value of the rule in SPARQL."""
+    if cell is None:
+        return "UNDEF"
+    if cell.iri:
+        return f"<{cell.iri}>"
+    if cell.number is not None:
+        return f'"{cell.number}"^^<{XSD}double>'
+    return json.dumps(cell.text)
+
+
+def _by_pattern(
+    source: Pattern,
+    own: tuple[str, ...],
+    joined: tuple[str, ...],
+    given: str,
+    scope: Scope,
+    sources: Sources,
+) -> Solved | None:
+    if sources.graph is None:
+        return None
+    outer = scope.environment
+    found, problems = sources.graph.select(
+        source.text, [*own, *joined], span=source.span, given=given
+    )
     said = fresh(problems, sources)
     scope.problems.add(said)
     if any(problem.severity == "error" for problem in problems):

@@ -229,7 +229,9 @@ def _all_known(members: Members, body: Expression, scope: Scope) -> bool:
 
 def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
     empty = np.flatnonzero(members.sizes == 0)
-    if not empty.size or not members.sizes.any():
+    if not empty.size or not (
+        members.sizes.any() or (scope.environment.origin and members.solved.rows)
+    ):
         return
     name = scope.environment.name(int(empty[0]))
     scope.problems.info(
