@@ -37,7 +37,7 @@ from fedkg.federated.round_record import RoundRecord
 from fedkg.federated.round_steps import AggregationRule, OfClients, RoundContext, with_context
 from fedkg.federated.server import guard
 from fedkg.federated.server.prediction_outlier_exclusion import AnswerExclusion
-from fedkg.federated.server.robust import Krum
+from fedkg.federated.server.robust import Krum, TrustedMean
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByScore, ByValidity
 from fedkg.federated.state import ServerState
@@ -408,7 +408,15 @@ def _aggregate(
             received.weight = dict.fromkeys(received.weight, 0.0)
             return None, (_too_few_for_krum(aggregate, received),)
         aggregate = replace(aggregate, attackers=left)
-    if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
+    weighed = any(weight > 0 for weight in received.weight.values())
+    if (
+        isinstance(aggregate, TrustedMean)
+        and (weighed or algorithm.weighting.on_all_invalid == "fedavg")
+        and not bool(received.fold.sums.weight.any())
+    ):
+        received.weight = dict.fromkeys(received.weight, 0.0)
+        return None, ("FLTrust trusts no update: the model is unchanged",)
+    if algorithm.privacy.noisy or weighed:
         _count(received, aggregate, received.fold)
         return aggregate.finish(received.fold), _removed(work, received)
     match algorithm.weighting.on_all_invalid:

@@ -52,8 +52,9 @@ def bins_in_interval(interval: Float, ends: Float, *, open_end: bool = False) ->
     low, high = interval[:, :1], interval[:, 1:]
     below, above = ends[None, :-1], ends[None, 1:]
     slack = bin_slack(ends)
-    meets = (low + slack < above) & (high - slack > below if open_end else high + slack >= below)
-    meets[:, -1] |= (low[:, 0] <= ends[-1]) & (high[:, 0] >= ends[-2])
+    reaches = high - slack > below if open_end else high + slack >= below
+    meets = (low + slack < above) & reaches
+    meets[:, -1] |= (low[:, 0] <= ends[-1]) & reaches[:, -1]
     return np.asarray(meets & (low <= high))
 
 

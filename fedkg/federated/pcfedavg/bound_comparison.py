@@ -25,7 +25,7 @@ from fedkg.federated.pcfedavg.convergence_bounds import (
     measured,
 )
 from fedkg.federated.pcfedavg.round_step_sizes import RoundNumbers
-from fedkg.federated.pcfedavg.running_average import averaged
+from fedkg.federated.pcfedavg.running_average import AddAndAverage, averaged
 from fedkg.federated.state import ServerState
 from fedkg.federated.theory.scfa_constants import client_gradients
 from fedkg.models.model_protocols import Params
@@ -59,8 +59,8 @@ class Promised:
 
 
 def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | None:
-    """What the theory promises of a finished PC-FedAvg run; None for another algorithm, or for
-    agents without sets.
+    """What the theory promises of a finished PC-FedAvg run; None for another algorithm or server
+    step, or for agents without sets.
 
     Args:
         work: the training.
@@ -69,6 +69,8 @@ def promised(work: Work, begun: ServerState, state: ServerState) -> Promised | N
     """
     local = work.algorithm.local
     if not isinstance(local, AllBlockSteps | TwoVectorSteps) or local.sets is None:
+        return None
+    if not isinstance(work.algorithm.server, AddAndAverage):
         return None
     agents = len(work.problem.clients.names)
     strengths = local.strengths if len(local.strengths) == agents else local.strengths * agents

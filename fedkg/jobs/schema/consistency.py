@@ -121,6 +121,7 @@ def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction,
         for reason, instead in (
             *_models(job),
             *_paces(job, algorithm),
+            *_theory(job, algorithm),
             *_rules(job, algorithm),
             *_properties(job, algorithm),
             *_augmented(job),
@@ -209,6 +210,18 @@ def _paces(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         yield (
             "privacy accounting assumes equal minibatches and epochs at all sites",
             "only `learning_rate` may differ between sites",
+        )
+
+
+def _theory(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
+    """Algorithms whose theorems do not apply."""
+    if job.theory is not None and algorithm.agents and not algorithm.choices().plain_server_step:
+        yield (
+            (
+                "the theorems of PC-FedAvg (`theory`) are about the average of its models, and "
+                "another `server` step does not record it"
+            ),
+            "leave out `server`, or `theory`",
         )
 
 

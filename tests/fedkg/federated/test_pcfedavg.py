@@ -50,6 +50,7 @@ from fedkg.federated.pcfedavg.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.pcfedavg.round_step_sizes import StepWarning
 from fedkg.federated.pcfedavg.running_average import averaged
 from fedkg.federated.problem import pool
+from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.weighted_mean import WeightedMean
 from fedkg.projection import Box, L1Ball
 
@@ -265,6 +266,8 @@ def test_the_certificate_holds_for_sites_of_unequal_size() -> None:
     *_, (state, _) = train(problem, algorithm, settings, begin)
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     printed = promised(work, begin, state)
+    elsewhere = replace(work, algorithm=replace(work.algorithm, server=AddUpdate(rate=0.5)))
+    assert promised(elsewhere, begin, replace(state, joints={})) is None
     assert printed is not None
     mean = averaged(dict(state.joints["server"]))["point"].numpy()
     above = objective(q, b, strengths, mean) - objective(q, b, strengths, best)

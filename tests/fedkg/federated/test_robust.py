@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from algorithm_contracts import task
-from federations import classes, largest_difference
+from federations import FunctionScorer, classes, identical, largest_difference, rows
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
-from fedkg.federated.algorithms import fltrust, ifca, krum, median, multi_krum, trimmed_mean
+from fedkg.federated.algorithms import (
+    fltrust,
+    ifca,
+    krum,
+    median,
+    multi_krum,
+    robust_scfa,
+    trimmed_mean,
+)
 from fedkg.federated.round_steps import AggregationRule
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
@@ -185,6 +194,28 @@ def test_one_client_that_shouts_is_not_heard(algorithm: Algorithm) -> None:
     problem = task((12, 12, 12, 12, 12))
     assert attacked(algorithm, problem, corrupt=(2,)) < 0.3
     assert attacked(fedavg(), problem, corrupt=(2,)) > 1.0
+
+
+@pytest.mark.parametrize("make", [fltrust, lambda: robust_scfa(aggregate=TrustedMean(scored=True))])
+def test_updates_without_trust_leave_model_and_momentum_unchanged(
+    make: Callable[[], Algorithm],
+) -> None:
+    """In the second round, the update is the server's, reversed."""
+    satisfied = FunctionScorer(
+        rows=rows(2), violation=lambda params: torch.zeros(len(next(iter(params.values()))), 2)
+    )
+    clients = classes((12,)).clients
+    problem = replace(classes((12,)), scorer=satisfied, server_data=clients)
+    algorithm = replace(make(), server=AdaptiveStep(memory="adam"))
+    settings = Settings(rounds=1, local_steps=1, batch=12, learning_rate=0.1, executor="stacked")
+    [(before, _)] = train(problem, algorithm, settings)
+    opposed = replace(algorithm, privacy=Shouting((0,), 1))
+    [(after, record)] = train(problem, opposed, replace(settings, rounds=2), before)
+    assert record.notes == ("FLTrust trusts no update: the model is unchanged",)
+    assert record.alpha == (0.0,)
+    assert record.validity == (1.0,)
+    assert identical(after.models, before.models)
+    assert identical(after.joints["server"], before.joints["server"])
 
 
 def test_fltrust_needs_rows_of_the_servers_own() -> None:

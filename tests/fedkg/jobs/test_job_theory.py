@@ -9,12 +9,26 @@ from typing import Any
 import pytest
 from run_figures import figures
 
-from fedkg.errors import Stopped
+from fedkg.errors import JobError, Stopped
 from fedkg.federated.theory.theorems import bound, rate_fit
 from fedkg.jobs import Event, Job, resume, run_job
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.trial_expansion import expand_trials
 
 pytestmark = pytest.mark.usefixtures("no_report")
+
+
+@pytest.mark.parametrize("server", ["adam", {"add": {"rate": 0.5}}])
+def test_theorems_about_the_average_need_its_server_step(server):
+    fields = {
+        "pack": "p",
+        "sites": ["graz", "wien"],
+        "training": {"participation": 1.0},
+        "algorithm": {"preset": "pcfedavg", "server": server},
+        "theory": True,
+    }
+    with pytest.raises(JobError, match="another `server` step does not record it"):
+        expand_trials(Job.model_validate(fields))
 
 
 @pytest.fixture

@@ -64,9 +64,8 @@ def test_the_papers_bins() -> None:
     assert bin_of(np.array([0.0, 2.0, 9.999, 10.0]), ends).tolist() == [0.0, 1.0, 4.0, 4.0]
     closed = bins_in_interval(np.array([[2.0, 4.0], [0.0, 10.0], [10.0, 10.0]]), ends)
     assert [np.flatnonzero(row).tolist() for row in closed] == [[1, 2], [0, 1, 2, 3, 4], [4]]
-    assert np.flatnonzero(
-        bins_in_interval(np.array([[1.9, 2.0]]), ends, open_end=True)[0]
-    ).tolist() == [0]
+    half_open = bins_in_interval(np.array([[1.9, 2.0], [6.0, 8.0]]), ends, open_end=True)
+    assert [np.flatnonzero(row).tolist() for row in half_open] == [[0], [3]]
 
 
 def test_a_tenth_is_where_it_is_written() -> None:
