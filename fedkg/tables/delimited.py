@@ -461,12 +461,14 @@ def _decimal(
         decimal = ","
     notes = []
     others = [
-        headers[i] for i, found in enumerate(marks) if len(found) == 1 and decimal not in found
+        f"`{headers[i]}`"
+        for i, found in enumerate(marks)
+        if len(found) == 1 and decimal not in found
     ]
     if others:
         notes.append(f"decimal {'point' if decimal == ',' else 'comma'} in {list_first(others, 3)}")
     other: DecimalMark = "," if decimal == "." else "."
-    grouped = [headers[i] for i in doubtful if is_ambiguous(samples[i], other)]
+    grouped = [f"`{headers[i]}`" for i in doubtful if is_ambiguous(samples[i], other)]
     if grouped:
         notes.append(f"`1{other}234` read as 1234 in {list_first(grouped, 3)}")
     return decimal, notes
