@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.graph_syntax import graph_syntax
-from fedkg._internal.text_lists import count_noun, list_first
+from fedkg._internal.safe_text import count_noun, list_first
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.declared_dialect import Dialect, join_header_rows
