@@ -331,7 +331,8 @@ def _gather(
         folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
     )
     names.library |= {file.name: file.asked for file in library}
-    gather_uses(files, names, problems)
+    if files:
+        gather_uses(files, names, problems)
     paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
     sources, loaded = _load(
         bodies,

@@ -1,5 +1,5 @@
-"""Text from files made safe to show: control and direction characters become escapes. Warnings of
-Python, which may quote such text, become one-line notes.
+"""Text made fit to show: lists of names are cut, and control and direction characters become
+escapes. Warnings of Python, which may quote such text, become one-line notes.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TextIO
 
 HIDDEN = re.compile(
@@ -18,6 +19,27 @@ tags, and unpaired surrogates.
 """
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that a spreadsheet would compute (source: OWASP, CSV injection)."""
+
+
+def list_first(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are; empty without names.
+
+    Examples:
+        >>> list_first(["a", "b", "c", "d"], 2), list_first(["a", "b"], 2)
+        ('a, b and 2 more', 'a, b')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def count_noun(number: int, noun: str) -> str:
+    """A number with its noun, which forms its plural with an s.
+
+    Examples:
+        >>> count_noun(1, "rule"), count_noun(2000, "rule")
+        ('1 rule', '2,000 rules')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def escape_hidden(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, TrustCode, print_json, print_line
 from fedkg.errors import MissingExtra
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.observation_options import (
     LOOPBACK,

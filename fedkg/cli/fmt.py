@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.output_files import format_diff, write_atomically
 from fedkg.errors import UsageError

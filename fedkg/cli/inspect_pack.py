@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_json, stdout_console
 from fedkg.cli.inspect_job import inspect_job, is_job
 from fedkg.cli.inspect_knowledge import describe_other_contents, other_content_lines

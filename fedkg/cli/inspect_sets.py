@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 
 if TYPE_CHECKING:
     from fedkg.pack.feasible_sets import ClientSet, KeptSet

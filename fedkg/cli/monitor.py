@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedkg._internal.safe_text import escape_hidden
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun, escape_hidden
 from fedkg.cli.console import print_note
 from fedkg.cli.evaluate import require_table
 from fedkg.cli.output_files import check_output_path, write_atomically

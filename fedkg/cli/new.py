@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_json, print_line, stdout_console
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg._internal.safe_text import escape_csv_cell
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun, escape_csv_cell
 from fedkg.cli.console import AsJson, TrustCode, print_json, print_line, print_note
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.cli.site_options import SiteName, SitesPath

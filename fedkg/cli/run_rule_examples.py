@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.site_options import SiteName, SitesPath, read_sites, require_sites
 

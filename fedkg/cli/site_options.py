@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import print_line, print_note
 from fedkg.errors import FedkgError, UsageError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.cli.console import AsJson, print_line, print_note
 from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg._internal.notebook_html import notebook_html
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.constraints.batch_evaluation import BatchEvaluation
 from fedkg.constraints.engine.bank_tensors import BankTensors
 from fedkg.constraints.penalty_sum import penalty_apart, penalty_parts, total_penalty

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import JobError
 
 Index = NDArray[np.int64]

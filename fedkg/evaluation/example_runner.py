@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.constraints.meaning.interpreter import Timing, evaluate_bank
 from fedkg.evaluation.result import least_margin, without_constants
 from fedkg.evaluation.table_readings import Readings

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.notebook_html import notebook_html
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.errors import MissingExtra
 from fedkg.evaluation.row_explanation import PURE_NUMBERS

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.constraints.meaning.interpreter import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation.category_codes import codes, foreign_classes, list_some, one_hot, truths

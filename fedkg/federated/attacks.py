@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.algorithm_compatibility import ATTACKS, AttackKind, Attacks, count_attackers
 from fedkg.errors import JobError
 from fedkg.federated.client.task_losses import BinaryCrossEntropy, CoxLoss, CrossEntropy

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import JobError, TooFewClients
 from fedkg.exclusion_reasons import is_unusable
 from fedkg.federated.client import wire_precision

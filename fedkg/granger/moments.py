@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client, estimated
 from fedkg.granger.synthetic_systems import places_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import plan_trials

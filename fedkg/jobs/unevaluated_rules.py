@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 
 MAX_NAMED = 10
 """Rules that a sentence lists before it counts the rest."""

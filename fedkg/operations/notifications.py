@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import UsageError
 from fedkg.jobs.events import ENDS, Event, event_fields
 

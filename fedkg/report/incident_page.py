@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg._internal.html_templates import template_environment
-from fedkg._internal.text_lists import count_noun, list_first
+from fedkg._internal.safe_text import count_noun, list_first
 from fedkg.evaluation.result import share_text
 from fedkg.report.incident_cause_lookup import CandidateCauses, duration_text
 

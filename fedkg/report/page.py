@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.text_lists import count_noun, list_first
+from fedkg._internal.safe_text import count_noun, list_first
 from fedkg.errors import MissingExtra
 from fedkg.graphs import Neighbour
 from fedkg.jobs.comparison_metric import plural_event

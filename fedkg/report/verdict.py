@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN, plural_event
 from fedkg.report.forecast_curves import best_baseline
 from fedkg.report.outcome_sentences import describe_unfinished

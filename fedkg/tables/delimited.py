@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.graph_syntax import graph_syntax
-from fedkg._internal.text_lists import count_noun, list_first
+from fedkg._internal.safe_text import count_noun, list_first
 from fedkg.errors import TableError
 from fedkg.limits import limit, require_within_limit
 from fedkg.tables.declared_dialect import Dialect, join_header_rows
@@ -461,12 +461,14 @@ def _decimal(
         decimal = ","
     notes = []
     others = [
-        headers[i] for i, found in enumerate(marks) if len(found) == 1 and decimal not in found
+        f"`{headers[i]}`"
+        for i, found in enumerate(marks)
+        if len(found) == 1 and decimal not in found
     ]
     if others:
         notes.append(f"decimal {'point' if decimal == ',' else 'comma'} in {list_first(others, 3)}")
     other: DecimalMark = "," if decimal == "." else "."
-    grouped = [headers[i] for i in doubtful if is_ambiguous(samples[i], other)]
+    grouped = [f"`{headers[i]}`" for i in doubtful if is_ambiguous(samples[i], other)]
     if grouped:
         notes.append(f"`1{other}234` read as 1234 in {list_first(grouped, 3)}")
     return decimal, notes

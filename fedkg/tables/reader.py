@@ -7,7 +7,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import TableError
 from fedkg.limits import gunzip, open_zip, read_file, unzip
 from fedkg.tables.declared_dialect import Dialect

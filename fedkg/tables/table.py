@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import nearest_header
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import TableError
 from fedkg.tables.cell_words import is_unknown, truth
 from fedkg.tables.numerals import DecimalMark, parse_numbers

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fedkg._internal.text_lists import count_noun, list_first
+from fedkg._internal.safe_text import count_noun, list_first
 from fedkg.pack.causes import CauseRecord
 from fedkg_compiler.analysis.evidence_comment_reader import read_evidence
 from fedkg_compiler.analysis.requirement_text import plain_number

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.pack import Pack
 from fedkg.pack.formulas import is_temporal
 from fedkg_compiler.analysis.budget import Budget

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.tables import Table, is_unknown
 from fedkg_compiler.authoring.ranges import Finding, find_range
 from fedkg_compiler.authoring.string_and_name_quoting import Names, quoted, reference, remark, slug

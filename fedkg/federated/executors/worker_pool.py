@@ -25,7 +25,7 @@ from typing import Self
 from torch import Tensor
 
 from fedkg._internal.parent_bound_process import run_in_child, started_by_main_thread
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg._internal.user_code import loaded_files
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.errors import FedkgError, JobError
 from fedkg.granger.edge_significance import best_lags, labels
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.jobs.comparison_metric import MEASURE_BY_COLUMN
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trial_expansion import TrialConfig, trial_title

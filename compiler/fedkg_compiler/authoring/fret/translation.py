@@ -13,7 +13,7 @@ from typing import Literal
 
 from lark import Token, Tree
 
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg_compiler.authoring.fret.export_reader import FretVariable
 from fedkg_compiler.authoring.fret.fretish import Fretish, Node, parse_formula
 

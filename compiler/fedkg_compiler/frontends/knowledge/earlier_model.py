@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg._internal.text_lists import count_noun
+from fedkg._internal.safe_text import count_noun
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge_models import Network
 from fedkg_compiler.formulas.formula_algebra import with_always

@@ -1,8 +1,8 @@
 """Everything that is known, in numbers: for each property the relation of the nodes that it joins,
 with equal nodes under one number.
 
-Letters: P pairs, n nodes. Pairs of a relation are ``left * SPAN + right``, ascending, each once:
-nodes that come later change no number, and a closure can be taken up where another one ended.
+Letters: P pairs, n nodes. The pairs of a relation are ``left * SPAN + right``, ascending, each only
+once: nodes that come later change no number, and a closure can be taken up where another one ended.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.pack import Column
 from fedkg.pack.rule_example_trace import RuleExample
 from fedkg.tables import truth

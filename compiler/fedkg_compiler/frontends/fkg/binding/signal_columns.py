@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg._internal.text_lists import list_first
+from fedkg._internal.safe_text import list_first
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
