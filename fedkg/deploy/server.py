@@ -49,6 +49,7 @@ from fedkg.deploy.rule_change import (
     Confirmations,
     adopt,
     complete,
+    finish_adoption,
     load_change,
     new_files,
     withdraw,
@@ -132,6 +133,7 @@ def run_server(
         JobError: the job cannot run over sites that keep their rows; the message names the field.
         Stopped, TooFewClients: see `fedkg.jobs.run_job`.
     """
+    finish_adoption(folder)
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
     run = run_folder(folder, without)

@@ -15,6 +15,7 @@ import yaml
 from command import call
 from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 
+from fedkg.deploy import rule_change
 from fedkg.deploy.federation_folders import (
     INVITATION,
     PACK,
@@ -303,6 +304,27 @@ def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp
     [row] = run.rows("rule_changes.csv")
     assert row["round"] == "3"
     assert set(federation.excluded) == {1, 2, 3, 4, 5}
+
+
+def test_a_server_killed_while_it_changes_the_rules_has_the_rules_of_its_run(tmp_path, monkeypatch):
+    federation = create(tmp_path, accept_rule_changes=True)
+    federation.steps = {2: lambda: federation.propose(STRICTER)}
+
+    def die(path: Path, body: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rule_change, "replace_file", die)
+        with pytest.raises(KeyboardInterrupt):
+            federation.run()
+    shutil.copytree(federation.server, tmp_path / "copy")
+    monkeypatch.setattr(Confirmations, "is_due", lambda changes: False)  # a site is not there
+    run = federation.run()
+
+    assert [row["round"] for row in run.rows("rule_changes.csv")] == ["3"]
+    for path in (federation.server / PACK, run.path / "pack.fkgpack"):
+        assert path.read_bytes() == pack_of(STRICTER)
+    assert roll_back(tmp_path / "copy") is not None, "not only withdrawn"
 
 
 def test_rounds_wait_once_for_a_site_that_hangs(tmp_path):
