@@ -24,6 +24,7 @@ from fedkg.deploy.federation_folders import (
     join_federation,
     write_invitation,
 )
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.kept_descriptions import keep_answer
 from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
@@ -279,6 +280,29 @@ def test_new_rules_wait_for_a_site_that_does_not_answer_and_the_training_goes_on
     assert wait.startswith("the new rules wait for wien: the operator pauses; the training goes on")
     [row] = run.rows("rule_changes.csv")
     assert (row["round"], row["not_confirmed"]) == ("5", "wien")
+
+
+def test_a_site_that_fails_while_new_rules_are_prepared_does_not_end_the_run(tmp_path, monkeypatch):
+    federation = create(tmp_path, accept_rule_changes=True)
+    federation.steps = {1: lambda: federation.propose(STRICTER)}
+    ask, failed = LoopbackTransport._ask, []
+
+    def answer(transport: LoopbackTransport, site: str, down: bytes) -> Reply:
+        request = Message.from_bytes(down, sender="the server")
+        new = request.fields.get("identity", {}).get("pack") != first
+        if site == "linz" and request.fields.get("step") == "join" and new and not failed:
+            failed.append(site)
+            return Reply(site=site, message=None, error="the disk is full")
+        return ask(transport, site, down)
+
+    monkeypatch.setattr(LoopbackTransport, "_ask", answer)
+    first = JobFiles.read(federation.server).identity["pack"]
+    run = federation.run()
+
+    assert failed
+    assert any("wait: site linz: the disk is full" in note for note in federation.notes)
+    assert [row["round"] for row in run.rows("rule_changes.csv")] == ["3"]
+    assert equal(models(run), train_by_hand(tmp_path, (RULES, 2), (STRICTER, 5)).models)
 
 
 def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp_path, monkeypatch):
