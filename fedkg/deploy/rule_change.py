@@ -24,6 +24,7 @@ from fedkg.deploy.federation_folders import (
     CHANGE_DOCUMENT,
     INVITATIONS,
     PACK,
+    RUN,
     load_federation,
     read_json,
     report_full_disk,
@@ -105,6 +106,7 @@ def roll_back(folder: Path) -> RuleChange | None:
     Raises:
         UsageError: the rules were never changed.
     """
+    finish_adoption(folder)
     open_ = load_change(folder)
     if open_ is not None and not open_.adopted:
         withdraw(folder)
@@ -175,6 +177,28 @@ def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, numbe
         }
         run.append(RULE_CHANGES, [row])
         run.write_bytes(RUN_PACK, body)
+    _use_in_folder(folder, change)
+
+
+def finish_adoption(folder: Path) -> None:
+    """Complete what a server began that was killed in `adopt`: a run has the new rules already."""
+    change = load_change(folder)
+    if change is None or change.adopted:
+        return
+    body = (folder / CHANGE / PACK).read_bytes()
+    runs = [RunFolder(path) for path in folder.glob(f"{RUN}*") if path.is_dir()]
+    if (folder / PACK).read_bytes() == body or any(
+        run.exists()
+        and run.read_bytes(RUN_PACK) == body
+        and any(row["time"] >= change.proposed for row in run.rows(RULE_CHANGES))
+        for run in runs
+    ):
+        _use_in_folder(folder, change)
+
+
+def _use_in_folder(folder: Path, change: RuleChange) -> None:
+    """Replace the rules and invitations of the server."""
+    body = (folder / CHANGE / PACK).read_bytes()
     if (folder / PACK).read_bytes() != body:
         replace_file(folder / PREVIOUS, (folder / PACK).read_bytes())
         for path in (folder / CHANGE).glob("*.zip"):
@@ -359,7 +383,7 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
         )
         write_json(partial / CHANGE_DOCUMENT, asdict(found))
         if open_ is not None:
-            withdraw(folder)
+            (folder / CHANGE).rename(Path(scratch) / "earlier")
         partial.rename(folder / CHANGE)
     return found
 

@@ -21,7 +21,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.skeleton_properties import reads_output
 from fedkg.deploy.causes_server import run_discovery
 from fedkg.deploy.disclosures import PROPERTIES, SAMPLES, START
-from fedkg.deploy.federation_folders import FEDERATION, RUN
+from fedkg.deploy.federation_folders import FEDERATION, PACK, RUN
 from fedkg.deploy.federation_job_and_pack import PACK_FIELD, JobFiles, sites_score
 from fedkg.deploy.kept_descriptions import DESCRIPTIONS, forget_run, keep_answer, read_kept
 from fedkg.deploy.message import Message
@@ -51,6 +51,7 @@ from fedkg.deploy.rule_change import (
     Confirmations,
     adopt,
     complete,
+    finish_adoption,
     load_change,
     new_files,
     withdraw,
@@ -78,6 +79,7 @@ from fedkg.jobs.experiment.sample_preparation import Samples, join_samples
 from fedkg.jobs.experiment.site_sample_statistics import TRAIN, SiteSummary, merge_summaries
 from fedkg.jobs.experiment.task_metrics import figure_count, figures_of
 from fedkg.jobs.experiment.trial import Evaluation, Trial
+from fedkg.jobs.folder import PACK as RUN_PACK
 from fedkg.jobs.folder import Row, RunFolder
 from fedkg.jobs.model_knowledge_graphs import GraphCache
 from fedkg.jobs.prediction_target import choose_output
@@ -135,6 +137,7 @@ def run_server(
         JobError: the job cannot run over sites that keep their rows; the message names the field.
         Stopped, TooFewClients: see `fedkg.jobs.run_job`.
     """
+    finish_adoption(folder)
     files = JobFiles.read(folder)
     names, contract = read_site_names(folder, files, without), files.contract()
     run = run_folder(folder, without)
@@ -166,6 +169,8 @@ def run_server(
         on_note=note,
     )
     while True:
+        known = list_dispensable(folder, run, JobFiles.read(folder), names)
+        sites = replace(sites, dispensable=known)
         prepared = prepare_training(folder, run, sites, changes)
         configs = plan_trials(prepared.job)
         experiment = prepared.open(prepared.job, prepared.files.pack)
@@ -263,6 +268,9 @@ def prepare_training(
         except JobError as error:
             withdraw(folder)
             changes.on_note(f"the rules stay as they are: {error}")
+        except FederationError as error:  # a site was lost meanwhile
+            changes.on_note(f"the new rules wait: {error.message}; the training goes on with the "
+                            "rules in use")  # fmt: skip
         else:
             if run.exists() and config is None:
                 withdraw(folder)
@@ -280,6 +288,9 @@ def prepare_training(
                 return replace(prepared, files=JobFiles.read(folder))
     prepared = describe_sites(JobFiles.read(folder), sites)
     if change is not None and change.adopted:
+        if run.exists() and run.read_bytes(RUN_PACK) == (folder / PACK).read_bytes():
+            # the server may have been killed after it used the rules
+            run.rewrite("checks.csv", check_rows(prepared.files.pack, prepared.checks))
         changes.prepared = frozenset(change.confirmed)
         complete(folder, sites.names)
     return replace(prepared, changes=changes)

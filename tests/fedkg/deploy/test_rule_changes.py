@@ -17,6 +17,7 @@ import yaml
 from command import call
 from test_job_over_sites import JOB, RULES, SIZES, compiled, write_tables
 
+from fedkg.deploy import rule_change
 from fedkg.deploy.deletion import delete_site
 from fedkg.deploy.federation_folders import (
     INVITATION,
@@ -27,6 +28,7 @@ from fedkg.deploy.federation_folders import (
     join_federation,
     write_invitation,
 )
+from fedkg.deploy.federation_job_and_pack import JobFiles
 from fedkg.deploy.kept_descriptions import keep_answer
 from fedkg.deploy.message import Message
 from fedkg.deploy.proposed_rule_confirmation import confirm_rules, receive_rules
@@ -284,6 +286,29 @@ def test_new_rules_wait_for_a_site_that_does_not_answer_and_the_training_goes_on
     assert (row["round"], row["not_confirmed"]) == ("5", "wien")
 
 
+def test_a_site_that_fails_while_new_rules_are_prepared_does_not_end_the_run(tmp_path, monkeypatch):
+    federation = create(tmp_path, accept_rule_changes=True)
+    federation.steps = {1: lambda: federation.propose(STRICTER)}
+    ask, failed = LoopbackTransport._ask, []
+
+    def answer(transport: LoopbackTransport, site: str, down: bytes) -> Reply:
+        request = Message.from_bytes(down, sender="the server")
+        new = request.fields.get("identity", {}).get("pack") != first
+        if site == "linz" and request.fields.get("step") == "join" and new and not failed:
+            failed.append(site)
+            return Reply(site=site, message=None, error="the disk is full")
+        return ask(transport, site, down)
+
+    monkeypatch.setattr(LoopbackTransport, "_ask", answer)
+    first = JobFiles.read(federation.server).identity["pack"]
+    run = federation.run()
+
+    assert failed
+    assert any("wait: site linz: the disk is full" in note for note in federation.notes)
+    assert [row["round"] for row in run.rows("rule_changes.csv")] == ["3"]
+    assert equal(models(run), train_by_hand(tmp_path, (RULES, 2), (STRICTER, 5)).models)
+
+
 def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp_path, monkeypatch):
     job = {**FIVE_ROUNDS, "federation": {"quorum": 2, "retries": 0}, "seeds": [0, 1]}
     federation = create(tmp_path, job)
@@ -307,6 +332,27 @@ def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp
     [row] = run.rows("rule_changes.csv")
     assert row["round"] == "3"
     assert set(federation.excluded) == {1, 2, 3, 4, 5}
+
+
+def test_a_server_killed_while_it_changes_the_rules_has_the_rules_of_its_run(tmp_path, monkeypatch):
+    federation = create(tmp_path, accept_rule_changes=True)
+    federation.steps = {2: lambda: federation.propose(STRICTER)}
+
+    def die(path: Path, body: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rule_change, "replace_file", die)
+        with pytest.raises(KeyboardInterrupt):
+            federation.run()
+    shutil.copytree(federation.server, tmp_path / "copy")
+    monkeypatch.setattr(Confirmations, "is_due", lambda changes: False)  # a site is not there
+    run = federation.run()
+
+    assert [row["round"] for row in run.rows("rule_changes.csv")] == ["3"]
+    for path in (federation.server / PACK, run.path / "pack.fkgpack"):
+        assert path.read_bytes() == pack_of(STRICTER)
+    assert roll_back(tmp_path / "copy") is not None, "not only withdrawn"
 
 
 def test_rounds_wait_once_for_a_site_that_hangs(tmp_path):
