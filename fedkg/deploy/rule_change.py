@@ -9,9 +9,11 @@ as enough sites have confirmed them. A site that has not confirmed takes part ag
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,7 @@ from fedkg.deploy.federation_folders import (
     CHANGE,
     CHANGE_DOCUMENT,
     INVITATIONS,
+    JOB,
     PACK,
     RUN,
     load_federation,
@@ -90,9 +93,9 @@ def propose_rules(folder: Path, rules: Sequence[str | Path]) -> RuleChange:
     """
     from fedkg import authoring
 
-    return _propose(
-        folder, authoring.load_or_compile(authoring.parse_sources([str(one) for one in rules]))[0]
-    )
+    pack, _ = authoring.load_or_compile(authoring.parse_sources([str(one) for one in rules]))
+    with locked_change(folder):
+        return _propose(folder, pack)
 
 
 def roll_back(folder: Path) -> RuleChange | None:
@@ -108,15 +111,15 @@ def roll_back(folder: Path) -> RuleChange | None:
     """
     finish_adoption(folder)
     open_ = load_change(folder)
-    if open_ is not None and not open_.adopted:
-        withdraw(folder)
+    if open_ is not None and not open_.adopted and withdraw(folder, open_):
         return None
     if not (folder / PREVIOUS).exists():
         raise UsageError(
             f"the rules of {folder} have not been changed, so there is nothing to roll back",
             help=f"propose new rules: fedkg server change-rules {folder} RULES.fkg",
         )
-    return _propose(folder, load(folder / PREVIOUS))
+    with locked_change(folder):
+        return _propose(folder, load(folder / PREVIOUS))
 
 
 def load_change(folder: Path) -> RuleChange | None:
@@ -139,19 +142,46 @@ def load_change(folder: Path) -> RuleChange | None:
         ) from error
 
 
-def withdraw(folder: Path) -> None:
-    """Give up a change; whoever reads it meanwhile sees all of it or nothing."""
-    gone = Path(tempfile.mkdtemp(dir=folder, prefix=f".{CHANGE}."))
-    (folder / CHANGE).rename(gone / CHANGE)
+@contextmanager
+def locked_change(folder: Path) -> Iterator[None]:
+    """Keep the server and `fedkg server change-rules` from changing the files at the same time."""
+    with (folder / JOB).open("r+") as lock:  # nobody replaces the job
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def reload_change(folder: Path, change: RuleChange) -> RuleChange | None:
+    """A change as its file describes it now; None if it was withdrawn or replaced."""
+    now = load_change(folder)
+    same = now is not None and (now.pack, now.proposed) == (change.pack, change.proposed)
+    return now if same else None
+
+
+def withdraw(folder: Path, change: RuleChange) -> bool:
+    """Give up a change; whoever reads it meanwhile sees all of it or nothing.
+
+    Returns:
+        Whether it was still there, and not in use if `change` is not.
+    """
+    with locked_change(folder):
+        now = reload_change(folder, change)
+        if now is None or now.adopted != change.adopted:
+            return False
+        gone = Path(tempfile.mkdtemp(dir=folder, prefix=f".{CHANGE}."))
+        (folder / CHANGE).rename(gone / CHANGE)
     shutil.rmtree(gone)
+    return True
 
 
-def new_files(folder: Path) -> JobFiles:
-    """The job with the proposed rules."""
-    return replace(JobFiles.read(folder), pack=load(folder / CHANGE / PACK))
+def new_files(folder: Path, change: RuleChange) -> JobFiles | None:
+    """The job with the proposed rules; None if they were withdrawn."""
+    with locked_change(folder):
+        if reload_change(folder, change) is None:
+            return None
+        return replace(JobFiles.read(folder), pack=load(folder / CHANGE / PACK))
 
 
-def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, number: int) -> None:
+def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, number: int) -> bool:
     """Use the proposed rules from a round on, and record that in the run.
 
     The run's record and its pack change in one step, so a process that dies continues with the
@@ -160,7 +190,18 @@ def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, numbe
     Args:
         trial: id of the training that goes on with the new rules; "" before the run.
         number: its next round.
+
+    Returns:
+        Whether the change was not withdrawn meanwhile.
     """
+    with locked_change(folder):
+        now = reload_change(folder, change)
+        if now is not None:
+            _adopt(folder, run, now, trial, number)
+        return now is not None
+
+
+def _adopt(folder: Path, run: RunFolder, change: RuleChange, trial: str, number: int) -> None:
     body = (folder / CHANGE / PACK).read_bytes()
     if run.exists() and run.read_bytes(RUN_PACK) != body:
         names = load_federation(folder).sites
@@ -182,6 +223,11 @@ def adopt(folder: Path, run: RunFolder, change: RuleChange, *, trial: str, numbe
 
 def finish_adoption(folder: Path) -> None:
     """Complete what a server began that was killed in `adopt`: a run has the new rules already."""
+    with locked_change(folder):
+        _finish_adoption(folder)
+
+
+def _finish_adoption(folder: Path) -> None:
     change = load_change(folder)
     if change is None or change.adopted:
         return
@@ -241,9 +287,13 @@ class Confirmations:
         change = self.collect()
         if change is None:
             return False
-        confirmed = set(self.names) & change.confirmed.keys()
-        enough = confirmed - self.prepared if change.adopted else len(confirmed) >= self.needed
-        return bool(enough) and self._all_answer(change)
+        late = (set(self.names) & change.confirmed.keys()) - self.prepared
+        enough = bool(late) if change.adopted else self.has_enough(change)
+        return enough and self._all_answer(change)
+
+    def has_enough(self, change: RuleChange) -> bool:
+        """Whether enough sites have confirmed a change."""
+        return len(set(self.names) & change.confirmed.keys()) >= self.needed
 
     def _all_answer(self, change: RuleChange) -> bool:
         """Whether all sites answer now; otherwise the operator learns which one does not, once."""
@@ -262,7 +312,7 @@ class Confirmations:
             }
             if lost:
                 kept = {name: when for name, when in change.confirmed.items() if name not in lost}
-                _save(self.folder, replace(change, confirmed=kept))
+                _save_open(self.folder, replace(change, confirmed=kept))
                 return False
         silent = {**self._silent, **absent}
         for name, why in silent.items():
@@ -288,7 +338,11 @@ class Confirmations:
             for name, reply in replies.items()
             if reply.message is not None and not reply.message.fields.get("received")
         ]
-        replies |= self._ask({name: self._offer(question, name) for name in unknown})
+        with locked_change(self.folder):
+            if reload_change(self.folder, change) is None:
+                return None
+            offers = {name: self._offer(question, name) for name in unknown}
+        replies |= self._ask(offers)
         self._silent = _why_silent(waiting, replies)
         confirmed, problems = dict(change.confirmed), dict(change.problems)
         for name, reply in replies.items():
@@ -304,8 +358,8 @@ class Confirmations:
                 )
         problems = {name: text for name, text in problems.items() if text}
         found = replace(change, confirmed=confirmed, problems=problems)
-        if found != change and (self.folder / CHANGE).exists():
-            _save(self.folder, found)
+        if found != change and not _save_open(self.folder, found):
+            return None
         return found
 
     def _ask(self, requests: Mapping[str, Message]) -> dict[str, Reply]:
@@ -340,7 +394,7 @@ def complete(folder: Path, names: Sequence[str]) -> None:
     """Delete the files of a change that the server uses and all sites have confirmed."""
     change = load_change(folder)
     if change is not None and change.adopted and change.confirmed.keys() >= set(names):
-        withdraw(folder)
+        withdraw(folder, change)
 
 
 def _propose(folder: Path, pack: Pack) -> RuleChange:
@@ -382,7 +436,7 @@ def _propose(folder: Path, pack: Pack) -> RuleChange:
             difference=describe_difference(folder / PACK, partial / PACK),
         )
         write_json(partial / CHANGE_DOCUMENT, asdict(found))
-        if open_ is not None:
+        if open_ is not None:  # one rename after the other, for a process that is killed
             (folder / CHANGE).rename(Path(scratch) / "earlier")
         partial.rename(folder / CHANGE)
     return found
@@ -408,6 +462,15 @@ def _require_same_model(job: Job, old: JobFiles, new: JobFiles) -> None:
             help="create a new federation with these rules: fedkg federation init JOB -o "
             "FEDERATION",
         )
+
+
+def _save_open(folder: Path, change: RuleChange) -> bool:
+    """Save a change if it was not withdrawn or replaced meanwhile; whether it was saved."""
+    with locked_change(folder):
+        is_open = reload_change(folder, change) is not None
+        if is_open:
+            _save(folder, change)
+    return is_open
 
 
 def _save(folder: Path, change: RuleChange) -> None:

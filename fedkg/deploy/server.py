@@ -258,34 +258,39 @@ def prepare_training(
     """
     run = RunFolder(run.path)  # what the last training logged
     due, change = changes.is_due(), load_change(folder)
-    if due and change is not None and not change.adopted:
-        files, number = new_files(folder), 1
+    files = None
+    # another change may have been proposed since `is_due`
+    if due and change is not None and not change.adopted and changes.has_enough(change):
+        files, number = new_files(folder, change), 1
+    if files is not None and change is not None:
         config: TrialConfig | None = None
         try:
             prepared = replace(describe_sites(files, sites), changes=changes)
             if run.exists():
                 config, number = find_next_round(run, prepared)
         except JobError as error:
-            withdraw(folder)
+            withdraw(folder, change)
             changes.on_note(f"the rules stay as they are: {error}")
         except FederationError as error:  # a site was lost meanwhile
             changes.on_note(f"the new rules wait: {error.message}; the training goes on with the "
                             "rules in use")  # fmt: skip
         else:
             if run.exists() and config is None:
-                withdraw(folder)
+                withdraw(folder, change)
                 changes.on_note("the rules stay as they are: the run is finished")
             else:
-                adopt(folder, run, change, trial="" if config is None else config.id, number=number)
-                if run.exists():
-                    run.rewrite("checks.csv", check_rows(files.pack, prepared.checks))
-                changes.on_note(
-                    f"the new rules are used from round {number} on, confirmed by "
-                    f"{', '.join(change.confirmed)}"
-                )
-                changes.prepared = frozenset(change.confirmed)
-                complete(folder, sites.names)
-                return replace(prepared, files=JobFiles.read(folder))
+                trial = "" if config is None else config.id
+                if adopt(folder, run, change, trial=trial, number=number):
+                    if run.exists():
+                        run.rewrite("checks.csv", check_rows(files.pack, prepared.checks))
+                    changes.on_note(
+                        f"the new rules are used from round {number} on, confirmed by "
+                        f"{', '.join(change.confirmed)}"
+                    )
+                    changes.prepared = frozenset(change.confirmed)
+                    complete(folder, sites.names)
+                    return replace(prepared, files=JobFiles.read(folder))
+                changes.on_note("the rules stay as they are: the operator withdrew the new ones")
     prepared = describe_sites(JobFiles.read(folder), sites)
     if change is not None and change.adopted:
         if run.exists() and run.read_bytes(RUN_PACK) == (folder / PACK).read_bytes():

@@ -309,6 +309,29 @@ def test_a_site_that_fails_while_new_rules_are_prepared_does_not_end_the_run(tmp
     assert equal(models(run), train_by_hand(tmp_path, (RULES, 2), (STRICTER, 5)).models)
 
 
+@pytest.mark.parametrize("kind", ["rules", "describe"])
+def test_a_change_that_the_operator_replaces_meanwhile_is_not_used(tmp_path, monkeypatch, kind):
+    """While the server asks for confirmations, and while it prepares the sites."""
+    federation = create(tmp_path, accept_rule_changes=True)
+    federation.steps = {1: lambda: federation.propose(STRICTER)}
+    ask, replaced = LoopbackTransport._ask, []
+
+    def answer(transport: LoopbackTransport, site: str, down: bytes) -> Reply:
+        asked = Message.from_bytes(down, sender="the server").kind
+        if asked == kind and not replaced and load_change(federation.server) is not None:
+            replaced.append(site)
+            roll_back(federation.server)
+            federation.propose(RULES.replace("65", "64"))
+        return ask(transport, site, down)
+
+    monkeypatch.setattr(LoopbackTransport, "_ask", answer)
+    run = federation.run()
+
+    assert run.read_bytes("pack.fkgpack") == pack_of(RULES.replace("65", "64"))
+    assert all("worn: " not in row["difference"] for row in run.rows("rule_changes.csv"))
+    assert load_change(federation.server) is None
+
+
 def test_after_a_change_the_next_training_begins_without_a_site_that_is_gone(tmp_path, monkeypatch):
     job = {**FIVE_ROUNDS, "federation": {"quorum": 2, "retries": 0}, "seeds": [0, 1]}
     federation = create(tmp_path, job)
