@@ -33,6 +33,19 @@ def find_unprotected(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             ),
             "`data.server` above 0, or `data.server_table`",
         )
+    if (
+        job.privacy.unit == "example"
+        and job.privacy.noise is None
+        and job.federation.oversampling > 1
+    ):
+        yield (
+            (
+                "fedkg computes the noise for the sites that `training.participation` selects, and "
+                "the spares of `federation.oversampling` would spend the budget before the last "
+                "round"
+            ),
+            "set `privacy.noise`, or `federation.oversampling: 1`",
+        )
     if job.augment.by == "granger":
         yield (
             "`augment` sends the states of every site at every step without noise",

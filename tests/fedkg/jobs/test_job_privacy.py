@@ -289,6 +289,11 @@ REFUSED = [
         "uses the number of failures at all sites without noise",
     ),
     ({"theory": True}, EXAMPLE, "reports gradients of all sites without noise"),
+    (
+        {"federation": {"oversampling": 2.0}},
+        {"unit": "example", "epsilon": 8.0, "delta": 1e-3},
+        "spend the budget before the last round",
+    ),
     ({"training.precision": "bfloat16"}, EXAMPLE, "each sample is clipped separately"),
 ]
 
