@@ -1127,6 +1127,13 @@ class Graph:
         """
         return self._columns.key_of(entity_iri)
 
+    def category_of(self, entity_iri: str) -> str:
+        """Return the text that represents an entity in a column: its key value, else the last part
+        of its IRI.
+        """
+        key = None if entity_iri.startswith("_:") else self.key_of(entity_iri)
+        return local_name(entity_iri) if key is None else key[1]
+
     def label_of(self, iri: str) -> str:
         """Return the entity's name for people: its label in English, else without a language, else
         in any, else the local name.

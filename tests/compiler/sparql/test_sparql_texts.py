@@ -225,3 +225,31 @@ def test_a_column_of_unknown_kind_is_named(tmp_path: Path) -> None:
         assert [item.code for item in diagnostics] == codes
         kinds = {column.source: column.type for column in pack.manifest.contract.columns}
         assert kinds["grade"] == ("category" if "string" in said else "real")
+
+
+MATERIALS = (
+    KEYED
+    + '@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\np:material fkg:column "material" .'
+    ' p:Steel rdfs:label "Stainless steel" . p:M1 p:required p:Steel . p:M2 p:required p:Pine .\n'
+    'p:Pine fkg:keyColumn "material" ; fkg:keyValue "pine wood" .'
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("?m p:material ?x ; p:required ?r FILTER(?x != ?r)", 1),
+        ("?m a p:Mill ; p:material p:Pine", 1),
+        ("?m p:material ?x FILTER(?x = p:Steel)", 2),
+    ],
+)
+def test_an_entity_in_a_column_is_its_key_value_or_the_last_part_of_its_iri(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: str, count: int
+) -> None:
+    (tmp_path / "g.ttl").write_text(MATERIALS, encoding="utf-8")
+    (tmp_path / "t.csv").write_text(
+        "mill,material\nM1,Steel\nM2,pine wood\nM2,Steel\n", encoding="utf-8"
+    )
+    (tmp_path / "q.rq").write_text(f"{PREFIX}SELECT ?m {{ {condition} }}", encoding="utf-8")
+    done = call(capsys, "eval", *(str(tmp_path / x) for x in ("q.rq", "g.ttl", "t.csv")), "--json")
+    assert [rule["violated"] for rule in done.json["rules"]] == [count], done.err

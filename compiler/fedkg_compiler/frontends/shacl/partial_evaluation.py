@@ -394,8 +394,8 @@ class Judge:
                 )
             return Is(value, text) if value.datatype in ("", own) else False
         graph = self.observer.sources.graph
-        key = graph.key_of(str(node)) if graph is not None and isinstance(node, URIRef) else None
-        return Is(value, local_name(str(node)) if key is None else key[1])
+        assert graph is not None, "the pipeline loads a graph where shapes are"
+        return Is(value, graph.category_of(f"_:{node}" if isinstance(node, BNode) else str(node)))
 
 
 def _is_numeric(value: Observed) -> bool:

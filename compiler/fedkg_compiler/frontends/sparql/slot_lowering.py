@@ -19,7 +19,7 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer, Ids, node_valu
 from fedkg_compiler.frontends.sparql.branch_tree import Seen
 from fedkg_compiler.frontends.sparql.numeric_terms import Number, in_rule_unit
 from fedkg_compiler.frontends.sparql.shared_formula_rows import Part
-from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity
 from fedkg_compiler.graph.sparql_syntax.query_text import QueryText, SparqlProblem
 from fedkg_compiler.graph.sparql_syntax.tree import Const, Expr, Op, Place, Var
 from fedkg_compiler.graph.sparql_syntax.variable_scope import variables
@@ -106,7 +106,7 @@ def texts_of(expr: Expr, part: Part) -> tuple[str, ...] | None:
     if isinstance(expr, Const):
         if expr.kind not in ("string", "iri"):
             return None
-        terms = [_constant(expr, query) for query in part.frame.batch.queries]
+        terms = [_constant(expr, query, part) for query in part.frame.batch.queries]
         found = tuple(terms[q] for q in part.frame.query[part.at].tolist())
         return None if any(term is None for term in found) else tuple(term or "" for term in found)
     name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
@@ -118,7 +118,7 @@ def texts_of(expr: Expr, part: Part) -> tuple[str, ...] | None:
 
 def _text(term: Answer, part: Part) -> str:
     return (
-        category_text(term.value, part)
+        part.graph.category_of(term.value)
         if isinstance(term, Iri)
         else term.lexical
         if isinstance(term, Literal)
@@ -126,10 +126,10 @@ def _text(term: Answer, part: Part) -> str:
     )
 
 
-def _constant(expr: Const, query: QueryText) -> str | None:
+def _constant(expr: Const, query: QueryText, part: Part) -> str | None:
     text = query.value(expr)
     if expr.kind == "iri":
-        return local_name(text[1:-1])
+        return part.graph.category_of(text[1:-1])
     return plain_text(text)
 
 
@@ -145,13 +145,6 @@ def plain_text(written: str) -> str | None:
         if "\\" in written
         else written[len(quote) : end]
     )
-
-
-def category_text(iri: str, part: Part) -> str:
-    """Return the text for an entity in a table: its key value, else its name."""
-    graph = part.graph
-    key = None if iri.startswith("_:") else graph.key_of(iri)
-    return key[1] if key else graph.label_of(iri)
 
 
 def category(
