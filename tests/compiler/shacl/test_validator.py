@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rdflib import XSD
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.frontends.shacl.validation import Validation, validate_graph
+from fedkg_compiler.frontends.shacl.xsd_lexical_forms import is_well_formed
 
 HEAD = """
 @prefix ex: <http://example.org/> .
@@ -153,3 +155,29 @@ def test_a_shape_that_denies_itself_is_an_error(tmp_path: Path) -> None:
     found = validated(tmp_path, shapes)
     assert found.report is None
     assert "requires its own violation" in found.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("integer", "1 +1 -0 007", "1_000 1.0 1e3 one"),
+        ("long", "9223372036854775807 -9223372036854775808", "9223372036854775808"),
+        ("unsignedByte", "0 255 -0", "-1 256"),
+        ("nonNegativeInteger", f"0 {'9' * 5000}", f"-1 -{'9' * 5000}"),
+        ("decimal", "1 1. .5 -1.5", "1e5 . INF"),
+        ("double", "1e5 -INF NaN .5E-3 1.", "infinity nan 1e"),
+        ("boolean", "true 0", "True yes"),
+        (
+            "dateTime",
+            """2024-02-29T00:00:00 2024-01-01T24:00:00 -0001-01-01T00:00:00Z
+            12024-01-01T10:00:00.5+14:00""",
+            """2024-01-01 2023-02-29T00:00:00 2024-01-01T24:00:01 2024-01-01T10:00
+            1900-02-29T00:00:00 02024-01-01T00:00:00 2024-01-01T00:00:00+15:00""",
+        ),
+        ("date", "2024-01-31 2000-02-29Z", "2024-1-1 2024-04-31 2024-01-01T00:00:00"),
+        ("time", "23:59:59.9 24:00:00", "24:00:01 9:00:00"),
+    ],
+)
+def test_data_types_have_the_literals_of_xml_schema(kind: str, good: str, bad: str) -> None:
+    found = {text: is_well_formed(text, XSD[kind]) for text in (good + " " + bad).split()}
+    assert found == dict.fromkeys(good.split(), True) | dict.fromkeys(bad.split(), False)

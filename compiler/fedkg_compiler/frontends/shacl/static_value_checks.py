@@ -10,12 +10,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
-from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
+from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 from rdflib.xsd_datetime import Duration
 
 from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import Constraint
+from fedkg_compiler.frontends.shacl.xsd_lexical_forms import is_well_formed
 
 _ORDER: dict[str, Callable[[int], bool]] = {
     "minInclusive": lambda sign: sign >= 0,
@@ -128,7 +129,10 @@ def _has_datatype(value: Node, datatype: Node) -> bool:
     if not isinstance(value, Literal):
         return False
     own = RDF.langString if value.language else value.datatype or XSD.string
-    return (own == datatype and not value.ill_typed) or datatype == RDFS.Literal
+    if own != datatype:
+        return False
+    well_formed = is_well_formed(str(value), own)
+    return not value.ill_typed if well_formed is None else well_formed
 
 
 def _kinds(kind: Node) -> tuple[type, ...]:
