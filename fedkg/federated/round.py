@@ -418,7 +418,10 @@ def _aggregate(
         return None, ("FLTrust trusts no update: the model is unchanged",)
     if algorithm.privacy.noisy or weighed:
         _count(received, aggregate, received.fold)
-        return aggregate.finish(received.fold), _removed(work, received)
+        return aggregate.finish(received.fold), (
+            *_removed(work, received),
+            *_skipped_clusters(work, received),
+        )
     match algorithm.weighting.on_all_invalid:
         case "skip":
             return None, (
@@ -484,6 +487,15 @@ def _removed(work: Work, received: _Received) -> tuple[str, ...]:
     if not _only_removes(work) or removed < LEAST_REMOVED:
         return ()
     return (f"the rules leave {removed:.1%} of the weight with the current model",)
+
+
+def _skipped_clusters(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note on the models of which every update violates the rules; none under privacy."""
+    skipped = (received.has_clients & ~received.has_weight).nonzero().flatten().tolist()
+    if work.algorithm.privacy.noisy or not skipped:
+        return ()
+    named = _listed([str(group) for group in skipped])
+    return (f"no update of cluster {named} has any weight under the rules: its model is unchanged",)
 
 
 def _takers(work: Work, received: _Received) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ def ditto(*, strength: float = 0.1, common: StartRule | None = None) -> Algorith
     "Ditto", 2021, algorithm 1).
 
     Each client trains both in a round, on the same minibatches: the common model as in FedAvg, its
-    own by
-    ``v <- v - rate (g(v) + strength (v - w_received))``. The common model is FedAvg's whatever the
-    strength, to the bit.
+    own by ``v <- v - rate (g(v) + strength (v - w_received))``. The common model is FedAvg's
+    whatever the strength, to the bit, while personal models are finite: a client with NaN in its
+    own is left out.
 
     Args:
         strength: lambda, at least 0; 0 trains each personal model independently.

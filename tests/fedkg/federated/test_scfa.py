@@ -31,6 +31,7 @@ from fedkg.federated import (
 )
 from fedkg.federated.server import scoring
 from fedkg.federated.server.pack_scorer import PackScorer
+from fedkg.federated.temporal.property_loss_clustering import ClusterStart, with_clusters
 from fedkg.models import MLP, Params
 from fedkg.violation_rate_zones import classify_rate
 
@@ -162,6 +163,23 @@ def test_4_a_client_without_validity_has_no_influence(executor: str) -> None:
         losses.append(record.train_loss)
     assert identical(*ends)
     assert losses[1] > 100 * losses[0]
+
+
+def test_a_cluster_without_weight_is_unchanged_and_noted() -> None:
+    """The last client violates all rules; it is alone in the second cluster."""
+    violation = torch.tensor([[0.0], [0.0], [1.0]], dtype=F64)
+    scorer = FunctionScorer(rows=rows(1), violation=lambda params: violation)
+    problem = scored(classes((8, 8, 8)), scorer)
+    algorithm = replace(scfa(), start=ClusterStart(clusters=2))
+    settings = Settings(rounds=1, local_steps=1, batch=8, executor="stacked")
+    begun = initial_state(problem, algorithm, settings)
+    begun = with_clusters(begun, torch.arange(3), torch.tensor([0, 0, 1]), 3)
+    [(state, record)] = train(problem, algorithm, settings, begun)
+    assert record.alpha == (0.5, 0.5, 0.0)
+    assert any(note.startswith("no update of cluster 1 has any weight") for note in record.notes)
+    for name, value in state.models.items():
+        assert torch.equal(value[1], begun.models[name][1])
+        assert not torch.equal(value[0], begun.models[name][0])
 
 
 def scorer_output(violation: list[list[float]]) -> scoring.ProbeScores:
