@@ -519,3 +519,16 @@ def test_a_list_as_a_parameter_of_a_query_is_refused(tmp_path: Path) -> None:
     assert "is a blank node, which a query cannot name" in found.diagnostics[0].message
     (tmp_path / "both.ttl").write_text(HEAD + shapes + "ex:a ex:size 3 .", encoding="utf-8")
     assert [one.code for one in compile_rules([tmp_path / "both.ttl"]).diagnostics]
+
+
+def test_variables_bound_beforehand_are_known_in_both_spellings_and_in_every_part(
+    tmp_path: Path,
+) -> None:
+    shapes = """
+    ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:size ; sh:sparql [
+        sh:select "SELECT $this ?value { { SELECT * { $this ?PATH ?value } } FILTER(?value > 2) }"
+    ] ] .
+    """
+    found = validated(tmp_path, shapes, "ex:a ex:size 1, 3 ; ex:other 9 .")
+    assert found.report is not None, found.diagnostics
+    assert [str(one.value) for one in found.report.results] == ["3"]

@@ -114,8 +114,11 @@ class Asked:
                     for word in words
                     if word.kind == "variable" and select.end <= word.start < end
                 }
+                selects_all = any(
+                    word.text == "*" and select.end <= word.start < end for word in words
+                )
                 hidden = sorted(bound - selected)
-                if hidden:
+                if hidden and not selects_all:
                     raise Undecidable(
                         f"a nested SELECT in the query of a constraint must select ${hidden[0]}"
                     )

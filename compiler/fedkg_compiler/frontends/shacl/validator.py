@@ -331,10 +331,10 @@ class Validator:
             bound: the variable that stands for the nodes.
         """
         has_graph = names_graph(text)
-        if "$PATH" in text:
-            if shape.path is None:
-                raise Undecidable("a query has $PATH, but its shape has no path", shape.node)
+        if shape.path is not None and "PATH" in text:
             text = with_variable_as(text, "PATH", path_sparql(shape.path))
+        elif "$PATH" in text:
+            raise Undecidable("a query has $PATH, but its shape has no path", shape.node)
         if "shapesGraph" in text:
             self._store_shapes()
             text = with_constant(text, "shapesGraph", URIRef(SHAPES.value))
