@@ -494,7 +494,7 @@ def _skipped_clusters(work: Work, received: _Received) -> tuple[str, ...]:
     skipped = (received.has_clients & ~received.has_weight).nonzero().flatten().tolist()
     if work.algorithm.privacy.noisy or not skipped:
         return ()
-    named = _listed([str(group) for group in skipped])
+    named = list_first([str(group) for group in skipped], NAMED)
     return (f"no update of cluster {named} has any weight under the rules: its model is unchanged",)
 
 

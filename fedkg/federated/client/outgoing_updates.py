@@ -34,8 +34,6 @@ def make_outgoing(work: Work, state: ServerState, updates: Updates) -> Updates:
         updates = replace(updates, loss=torch.full_like(updates.loss, torch.nan))
     if algorithm.budget is not None:
         updates = guard.untold(updates, state.clients)
-    elif algorithm.beside is not None:
-        updates = guard.untold(updates, state.clients, work.problem.clients.names)
     return replace(updates, outgoing=True)
 
 

@@ -67,16 +67,12 @@ def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
     return total
 
 
-def untold(
-    updates: Updates, before: Mapping[str, ClientRows], names: Sequence[str] | None = None
-) -> Updates:
-    """Return the updates; non-finite client memory is replaced by the previous memory.
+def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:
+    """Return the updates; non-finite client memory is replaced by the previous memory, because
+    under privacy it must not show.
 
-    What is trained beside a common model (Ditto's own) does not enter the update, which counts.
-    Under privacy, it is not noised: an update that were left out for it would tell of the data.
-
-    Args:
-        names: the names of all clients, for a note; None under privacy, where it must not show.
+    What is trained beside a protected model (Ditto's own) is not noised: an update that were left
+    out for it would tell of the data.
     """
     wrong = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
     for value in updates.client_memory.values():
@@ -87,11 +83,7 @@ def untold(
         name: torch.where(per_client(wrong, value), before[name][updates.clients], value)
         for name, value in updates.client_memory.items()
     }
-    notes = updates.notes
-    if names is not None:
-        who = ", ".join(names[client] for client in updates.clients[wrong].tolist())
-        notes += (f"NaN or infinite values in the personal models of {who}: they are unchanged",)
-    return replace(updates, client_memory=kept, notes=notes)
+    return replace(updates, client_memory=kept)
 
 
 def stack(

@@ -21,7 +21,6 @@ from fedkg.federated import (
     scfa,
     train,
 )
-from fedkg.federated.algorithms import ditto
 from fedkg.federated.executors import Sequential, Stacked, Updates, Work
 from fedkg.federated.problem import pool
 from fedkg.federated.round import run_round
@@ -101,23 +100,6 @@ class Huge:
                     name: torch.full_like(value, 3e38) for name, value in updates.update.items()
                 },
             )
-
-
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_diverged_personal_model_does_not_remove_the_common_update(executor: str) -> None:
-    settings = replace(SETTINGS, executor=executor, batch=2)
-    expected = train(classes(SIZES), fedavg(), settings)
-    algorithm = ditto(strength=1e300)
-    own = initial_state(classes(SIZES), algorithm, settings).clients["own/layers.0.weight"]
-    for (state, record), (plain, _) in zip(
-        train(classes(SIZES), algorithm, settings), expected, strict=True
-    ):
-        assert not record.excluded
-        told = " ".join(note for note in record.notes if "in the personal models of" in note)
-        assert all(name in told for name in record.clients)
-        assert identical(state.models, plain.models)
-        everybody = torch.arange(len(SIZES))
-        assert torch.equal(state.clients["own/layers.0.weight"][everybody], own[everybody])
 
 
 def test_updates_that_overflow_together_leave_the_model_as_it_was() -> None:
