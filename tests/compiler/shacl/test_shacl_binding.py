@@ -417,6 +417,47 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
     ) == {"S.pressure.minCount": 1}
 
 
+def test_a_value_in_any_column_of_a_property_makes_a_row_a_focus_node(folder: Path) -> None:
+    shapes = (
+        "plant:S a sh:NodeShape ; sh:targetSubjectsOf plant:temp ; sh:property [ "
+        "sh:path plant:pressure ; sh:minCount 1 ] ."
+    )
+    plant = 'plant:Pump a rdf:Property . plant:temp fkg:column "T1", "T2" .'
+    rules = RULES.replace("(?p)", "") + "rows are plant:Pump\n"
+    pack = pack_of(compiled(folder, shapes, plant, rules))
+    columns = {"T1": ["", "", "1", "1"], "T2": ["1", "", "", "1"], "p": ["", "", "", ""]}
+    assert verdicts(pack, **columns) == {"S.pressure.minCount": 3}
+
+
+@pytest.mark.parametrize(("above", "codes"), [("plant:Metal", []), ("plant:Wood", ["FKG310"])])
+def test_the_class_of_the_rows_is_compared_with_that_of_a_shape(
+    folder: Path, above: str, codes: list[str]
+) -> None:
+    plant = f"plant:Pump <http://www.w3.org/2000/01/rdf-schema#subClassOf> {above} ."
+    rules = RULES.replace("(?p)", "") + "rows are plant:Pump\n"
+    found = compiled(folder, pump("sh:class plant:Metal"), plant, rules)
+    violated = [item for item in found.diagnostics if item.code == "FKG310"]
+    assert [item.code for item in violated] == codes
+    assert all("every table row" in item.message for item in violated)
+
+
+def test_a_closed_shape_of_a_point_allows_the_triples_that_fedkg_adds(folder: Path) -> None:
+    plant = """
+@prefix brick: <https://brickschema.org/schema/Brick#> .
+plant:t a brick:Sensor ; brick:isPointOf plant:P1 ; brick:hasUnit unit:DEG_C ;
+  brick:timeseries [ brick:hasTimeseriesId "SAT" ] .
+"""
+    ignored = "rdf:type brick:isPointOf brick:timeseries"
+    shape = (
+        "@prefix brick: <https://brickschema.org/schema/Brick#> . plant:S a sh:NodeShape ;"
+        " sh:targetClass brick:Sensor ; sh:closed true ; sh:ignoredProperties ( {} ) ;"
+        " sh:property [ sh:path sosa:hasSimpleResult ; sh:maxInclusive 60 ] ."
+    )
+    for allowed, codes in ((f"{ignored} brick:hasUnit", []), (ignored, ["FKG310"])):
+        found = compiled(folder, shape.format(allowed), plant, 'shapes "shapes.ttl"')
+        assert [item.code for item in found.diagnostics if item.severity == "error"] == codes
+
+
 @pytest.mark.parametrize(
     ("shapes", "code"),
     [

@@ -67,6 +67,17 @@ def violated(pack: Pack, **columns: list[str]) -> dict[str, int]:
     return {rule.rule: rule.violated for rule in evaluate(pack, Table.of("t", columns)).rules}
 
 
+def test_the_alternatives_of_an_ask_validator_see_the_value(tmp_path: Path) -> None:
+    component = (
+        "plant:Far a sh:ConstraintComponent ; sh:parameter [ sh:path plant:far ] ;"
+        ' sh:validator [ a sh:SPARQLAskValidator ; sh:ask "ASK {'
+        ' { FILTER($value <= 2) } UNION { FILTER($value >= 6) } }" ]'
+    )
+    body = "sh:property [ sh:path plant:pressure ; plant:far 1 ]"
+    pack = pack_of(of_rows(tmp_path, f"{pump(body)} {component} ."))
+    assert sum(violated(pack, p=["1", "4", "7"], level=["", "", ""]).values()) == 1
+
+
 def test_a_solution_for_each_focus_node_becomes_a_row_with_the_words_of_the_constraint(
     tmp_path: Path,
 ) -> None:

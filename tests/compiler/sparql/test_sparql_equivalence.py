@@ -137,7 +137,8 @@ def queries(draw: st.DrawFn) -> str:
             "FILTER NOT EXISTS {{ ?k p:feeds ?m ; p:t ?z ; p:low ?u FILTER({}) }}".format, inner
         ),
         st.builds(
-            "FILTER NOT EXISTS {{ {{ ?m p:f ?z FILTER({}) }} UNION {{ ?m p:low ?z FILTER({}) }} }}".format,
+            "FILTER NOT EXISTS {{ {{ ?m p:f ?z FILTER({}) }} UNION {{ ?m p:low ?z FILTER({}) }}"
+            " }}".format,
             inner,
             inner,
         ),

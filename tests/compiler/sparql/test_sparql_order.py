@@ -408,8 +408,14 @@ NESTED_IN_EXISTS = (
         "?m p:max ?x ; p:v ?v FILTER EXISTS { ?m p:feeds ?n { ?n p:t ?t BIND(?x AS ?y)"
         " FILTER(?t > ?y) } }"
     ),
-    "?m p:v ?v FILTER EXISTS { { ?m p:max ?x OPTIONAL { ?m p:t ?t FILTER(?t > ?v) } } FILTER(!BOUND(?t)) }",
-    "?m p:v ?v FILTER EXISTS { { ?m p:feeds ?n OPTIONAL { { ?n p:max ?x FILTER(?x > ?v) } } } FILTER(!BOUND(?x)) }",
+    (
+        "?m p:v ?v FILTER EXISTS { { ?m p:max ?x OPTIONAL { ?m p:t ?t FILTER(?t > ?v) } }"
+        " FILTER(!BOUND(?t)) }"
+    ),
+    (
+        "?m p:v ?v FILTER EXISTS { { ?m p:feeds ?n OPTIONAL { { ?n p:max ?x FILTER(?x > ?v) } } }"
+        " FILTER(!BOUND(?x)) }"
+    ),
     "?m p:v ?v FILTER EXISTS { ?m p:feeds ?n MINUS { ?n p:t ?t FILTER(?t > ?v) } }",
     "?m p:v ?v FILTER EXISTS { ?m p:feeds ?n MINUS { ?n p:max ?x FILTER(?x > ?v) } }",
     "?m p:v ?v FILTER EXISTS { { ?m p:max ?x FILTER EXISTS { { ?m p:t ?t FILTER(?t > ?v) } } } }",

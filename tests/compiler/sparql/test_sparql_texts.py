@@ -237,6 +237,23 @@ MATERIALS = (
 
 @pytest.mark.parametrize(
     ("condition", "count"),
+    [("isIRI(?x)", 2), ("!isIRI(?x)", 0), ("isLiteral(?x)", 0), ("!isBlank(?x)", 2)],
+)
+@pytest.mark.parametrize("said", ["fkg:category p:Steel", "rdfs:range p:Metal"])
+def test_a_column_of_entities_has_iris(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, condition: str, count: int
+) -> None:
+    graph = MATERIALS + f" p:Steel a p:Metal . p:material {said} ."
+    query = f"{PREFIX}SELECT ?m {{ ?m a p:Mill ; p:material ?x FILTER({condition}) }}"
+    (tmp_path / "g.ttl").write_text(graph, encoding="utf-8")
+    (tmp_path / "t.csv").write_text("mill,material\nM1,Steel\nM2,\nM2,Steel\n", encoding="utf-8")
+    (tmp_path / "q.rq").write_text(query, encoding="utf-8")
+    done = call(capsys, "eval", *(str(tmp_path / x) for x in ("q.rq", "g.ttl", "t.csv")), "--json")
+    assert sum(rule["violated"] for rule in done.json["rules"]) == count, done.err
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
     [
         ("?m p:material ?x ; p:required ?r FILTER(?x != ?r)", 1),
         ("?m a p:Mill ; p:material p:Pine", 1),

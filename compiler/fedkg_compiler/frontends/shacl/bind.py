@@ -509,9 +509,9 @@ def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
             for value in observer.values(target.value, node)
         ]
     return [
-        Focus(node, node, values[:1])
+        Focus(node, node, (value,))
         for node in subjects
-        if (values := observer.values(target.value, node))
+        for value in observer.values(target.value, node)
     ]
 
 
@@ -1038,8 +1038,16 @@ class ShapesBinder:
             by_part.setdefault((result.shape, component), []).append(finding)
         for part in static:
             found = by_part.get((part.shape.node, component_name(part.constraint)), [])
-            self._add_verdict(part, conforms=not found, reason="" if part.foci else _NO_FOCUS)
-            if found and self.results is None:
+            rows = [
+                Finding(focus_term(focus))
+                for focus in part.foci
+                if isinstance(focus.node, Row)
+                and any(expr is False for expr in self._conditions(part, focus))
+            ]
+            conforms = not found and not rows
+            self._add_verdict(part, conforms=conforms, reason="" if part.foci else _NO_FOCUS)
+            found = rows if self.results is not None else found + rows  # these are in `results`
+            if found:
                 self._violated(part, found, len(found))
         if self.results is not None:
             return

@@ -465,6 +465,16 @@ class Partial:
         self._in_circle = False
 
     @cached_property
+    def _derived(self) -> frozenset[tuple[str, str, str]]:
+        """The triples that fedkg has added to the data, by their texts: no one stated them."""
+        graph = self.observer.sources.graph
+        assert graph is not None, "the pipeline loads a graph where shapes are"
+        quads = () if graph.told is None else graph.told.origins()
+        return frozenset(
+            (quad.subject.value, quad.predicate.value, quad.object.value) for quad in quads
+        )
+
+    @cached_property
     def queries(self) -> Queries:
         """The queries of the file; most files of shapes have none."""
         return Queries(self.shapes, self.observer.sources, self.observer.is_observed)
@@ -717,7 +727,9 @@ class Partial:
         said = {
             one
             for one, thing in facts
-            if not str(one).startswith(FKG) and not self.observer.has_column(thing)
+            if not str(one).startswith(FKG)
+            and not self.observer.has_column(thing)
+            and (str(value), str(one), str(thing)) not in self._derived
         }
         observed = set(self.observer.properties())
         if said - allowed - observed:

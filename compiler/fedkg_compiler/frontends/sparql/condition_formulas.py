@@ -32,6 +32,7 @@ from fedkg_compiler.frontends.sparql.slot_lowering import (
     category,
     common_categories,
     fixed_number,
+    has_entities,
     kind_read,
     note_bare,
     property_read,
@@ -88,15 +89,13 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
     if isinstance(expr, Op) and expr.name == "isnumeric" and isinstance(expr.args[0], Seen):
         wanted = wanted != (kind_read(expr.args[0], part) == "text")
         return wanted and bound(expr.args[0], part, state)
+    if isinstance(expr, Op) and expr.name in _KINDS and isinstance(expr.args[0], Seen):
+        kind = "isiri" if has_entities(expr.args[0], part) else "isliteral"
+        same = kind == expr.name.replace("isuri", "isiri")
+        return same == wanted and bound(expr.args[0], part, state)
     if isinstance(expr, Op) and expr.name in ("bound", "isnumeric", "isliteral"):
         there = bound(expr.args[0], part, state)
         return there if wanted else none(there)
-    if (
-        isinstance(expr, Op)
-        and expr.name in ("isiri", "isuri", "isblank")
-        and isinstance(expr.args[0], Seen)
-    ):
-        return not wanted
     number = number_term(expr, part, state)
     if number is None:
         return False
@@ -104,6 +103,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
     return _compared("!=" if wanted else "=", number, zero, part, state)
 
 
+_KINDS = frozenset({"isiri", "isuri", "isblank", "isliteral"})
 _CONNECTIVES = frozenset({"&&", "||", "!", "if", "coalesce"})
 
 

@@ -63,6 +63,7 @@ class Observations:
     kinds: dict[Iri | Literal, tuple[str, str]] = field(default_factory=dict)
     _numbers: dict[Iri | Literal, Quantity | float | None] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)
+    _categories: dict[str, tuple[Iri | Literal, ...]] = field(default_factory=dict)
     _likeness: dict[str, Hashable] = field(default_factory=dict)
     _with_key: frozenset[str] | None = None
     _every: tuple[str, ...] | None = None
@@ -245,10 +246,24 @@ class Observations:
         return "text" if datatypes or self.categories(iri) else ""
 
     def categories(self, iri: str) -> tuple[Iri | Literal, ...]:
-        """The texts and entities that `fkg:category` says a property may have, sorted."""
-        graph = self.sources.graph
-        terms = () if graph is None else graph.values_of(iri, FKG + "category")
-        return tuple(sorted((term for term in terms if isinstance(term, Iri | Literal)), key=str))
+        """The texts and entities that a property may have, sorted: those of `fkg:category`, else
+        the members of its `rdfs:range`, but no quantities.
+        """
+        if iri not in self._categories:
+            graph = self.sources.graph
+            terms = [] if graph is None else graph.values_of(iri, FKG + "category")
+            found = [term for term in terms if isinstance(term, Iri | Literal)]
+            if not found and graph is not None:
+                found = [
+                    Iri(member)
+                    for kind in graph.values_of(iri, RDFS + "range")
+                    if isinstance(kind, Iri)
+                    and kind.value not in (RDFS + "Resource", OWL + "Thing")
+                    for member in graph.instances(kind.value)
+                    if not member.startswith("_:") and self.number(Iri(member)) is None
+                ]
+            self._categories[iri] = tuple(sorted(dict.fromkeys(found), key=str))
+        return self._categories[iri]
 
     def number(self, term: Iri | Literal | None) -> Quantity | float | None:
         """The number that a static value is, with its unit where it is a quantity."""

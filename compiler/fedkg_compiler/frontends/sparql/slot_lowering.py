@@ -231,16 +231,26 @@ def common_categories(left: Seen, right: Seen, part: Part) -> tuple[str, ...] | 
     """The texts that two columns may both have, sorted; None where the graph does not say those of
     either.
     """
-    told = [found for seen in (left, right) if (found := _categories(seen, part))]
+    told = [
+        frozenset(_text(term, part) for term in terms)
+        for seen in (left, right)
+        if (terms := _categories(seen, part))
+    ]
     return tuple(sorted(frozenset.intersection(*told))) if told else None
 
 
-def _categories(seen: Seen, part: Part) -> frozenset[str]:
+def has_entities(seen: Seen, part: Part) -> bool:
+    """Whether the graph says that the texts of a column stand for entities."""
+    terms = _categories(seen, part)
+    return bool(terms) and all(isinstance(term, Iri) for term in terms)
+
+
+def _categories(seen: Seen, part: Part) -> frozenset[Iri | Literal]:
     here = _where(seen, part)
     names = node_values(property_read(seen, part), here.frame)
     observations = part.frame.batch.observations
     return frozenset(
-        _text(term, part)
+        term
         for name in {names[i] for i in here.at.tolist()}
         if name is not None
         for term in observations.categories(name)
