@@ -59,6 +59,7 @@ from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     Shape,
     ShapesFile,
     Step,
+    StoredTerms,
     path_text,
     steps_in,
 )
@@ -465,13 +466,14 @@ class Partial:
         self._in_circle = False
 
     @cached_property
-    def _derived(self) -> frozenset[tuple[str, str, str]]:
-        """The triples that fedkg has added to the data, by their texts: no one stated them."""
+    def _derived(self) -> frozenset[tuple[Node, Node, Node]]:
+        """The triples that fedkg has added to the data: no one stated them."""
         graph = self.observer.sources.graph
         assert graph is not None, "the pipeline loads a graph where shapes are"
         quads = () if graph.told is None else graph.told.origins()
+        terms = StoredTerms()
         return frozenset(
-            (quad.subject.value, quad.predicate.value, quad.object.value) for quad in quads
+            (terms[quad.subject], terms[quad.predicate], terms[quad.object]) for quad in quads
         )
 
     @cached_property
@@ -729,7 +731,7 @@ class Partial:
             for one, thing in facts
             if not str(one).startswith(FKG)
             and not self.observer.has_column(thing)
-            and (str(value), str(one), str(thing)) not in self._derived
+            and (value, one, thing) not in self._derived
         }
         observed = set(self.observer.properties())
         if said - allowed - observed:
