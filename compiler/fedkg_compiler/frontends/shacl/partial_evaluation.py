@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
+import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
@@ -470,7 +471,9 @@ class Partial:
         assert graph is not None, "the pipeline loads a graph where shapes are"
         quads = () if graph.told is None else graph.told.origins()
         return frozenset(
-            (quad.subject.value, quad.predicate.value, quad.object.value) for quad in quads
+            (quad.subject.value, quad.predicate.value, quad.object.value)
+            for quad in quads
+            if not isinstance(quad.subject, ox.Triple) and not isinstance(quad.object, ox.Triple)
         )
 
     @cached_property
