@@ -162,6 +162,24 @@ def test_a_lag_that_is_no_time_is_told_how_to_be_written(tmp_path: Path) -> None
     ] == ["write: lag 5 min"]
 
 
+def test_clients_in_a_sheet_may_begin_with_a_number(tmp_path: Path) -> None:
+    (tmp_path / "plants.csv").write_text("k;to;r\n1A;3rd;2\n3rd;1A;1\n", encoding="utf-8")
+    (tmp_path / "r.fkg").write_text(
+        'set s for ?k, ?r in table "plants.csv" keep parameters in l1_ball(radius = ?r)\n'
+        'cause c for ?k, ?to in table "plants.csv" allow ?k drives ?to\n',
+        encoding="utf-8",
+    )
+    found = compile_rules([tmp_path / "r.fkg"])
+    assert found.pack is not None, found.diagnostics
+    (kept,) = found.pack.manifest.sets
+    assert [(one.client, one.numbers) for one in kept.clients] == [("1A", (2.0,)), ("3rd", (1.0,))]
+    (cause,) = found.pack.manifest.causes
+    assert [(drive.driver, drive.driven) for drive in cause.drives] == [
+        ("1A", "3rd"),
+        ("3rd", "1A"),
+    ]
+
+
 def test_causes_join_clients(tmp_path: Path) -> None:
     """K1 and M7 belong to the client linz.
 

@@ -429,3 +429,18 @@ def test_braces_inside_exists_see_the_variables_outside(
 ) -> None:
     query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
     assert check_equal(tmp_path, GRAPH, [query], APART, monkeypatch) == 1
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["GRAPH p:g { ?m p:max ?x FILTER(?v <= ?x) }", "{ SELECT ?m { ?m p:t ?x FILTER(?v <= ?x) } }"],
+)
+def test_a_value_that_is_read_where_exists_cannot_give_it_is_rejected(
+    tmp_path: Path, part: str
+) -> None:
+    query = f"{PREFIX}SELECT ?m WHERE {{ ?m p:v ?v FILTER EXISTS {{ ?m p:feeds ?n {part} }} }}"
+    _, diagnostics = compiled(tmp_path, GRAPH, query)
+    (said,) = [item for item in diagnostics if item.severity == "error"]
+    line = query.splitlines()[said.span.line - 1]
+    assert line[said.span.column - 1 : said.span.end_column - 1] in part
+    assert (said.code, "?v has its value outside" in said.message) == ("FKG343", True)

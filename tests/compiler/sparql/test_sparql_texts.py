@@ -154,6 +154,7 @@ def test_texts_mean_what_they_mean_to_the_store(
         ("?m p:t ?t . FILTER(ABS(p:good) > ?t)", "ABS(p:good)", "is an error"),
         ("?m p:g ?g . FILTER(?g > 2)", "?g", "a column of texts is read here"),
         ('?m p:t ?t . FILTER(?t + 1 = "A")', '"A"', "never equal"),
+        ('?m p:g ?g . FILTER(?g = "A"@en)', '"A"@en', "a cell and a text with a language"),
     ],
 )
 def test_a_condition_on_values_of_the_wrong_kind_is_rejected(
@@ -176,6 +177,23 @@ def test_many_choices_in_one_comparison_are_rejected(tmp_path: Path) -> None:
     pack, diagnostics = compiled(tmp_path, GRAPH, query)
     assert pack is None
     assert [item.code for item in diagnostics if item.severity == "error"] == ["FKG352"]
+
+
+def test_a_text_with_a_language_equals_no_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = GRAPH + 'p:a1 p:word "A"@en . p:a2 p:word "A" .'
+    queries = [
+        f"{PREFIX}SELECT ?m WHERE {{ ?m p:g ?g ; {rest} }}"
+        for rest in (
+            'p:t ?t FILTER(?g IN ("A"@en, "B"))',
+            'p:t ?t FILTER(?g != "A"@en)',
+            "p:word ?k FILTER(?g = ?k)",
+            "p:word ?k FILTER(?g != ?k)",
+            "p:word ?k FILTER(?g = STR(?k))",
+        )
+    ]
+    assert check_equal(tmp_path, graph, queries, TABLE, monkeypatch) == len(queries)
 
 
 KEYED = """

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
+import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 

@@ -33,6 +33,7 @@ from fedkg_compiler.frontends.sparql.slot_lowering import (
     common_categories,
     fixed_number,
     has_entities,
+    has_language,
     kind_read,
     note_bare,
     property_read,
@@ -190,6 +191,10 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
                 )
             return _truth(other, part, state, wanted=truth == (op == "="))
         target = text_of(seen)
+        if target is not None and op in ("=", "!=") and has_language(other, part):
+            if op == "!=":
+                return bound(target, part, state)
+            return _never(other, part, state, "a cell and a text with a language are compared")
         texts = texts_of(other, part)
         if texts is not None and target is not None and not _only_numbers(target, part):
             if op not in ("=", "!="):
@@ -226,12 +231,14 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
     return _compared(op, a, b, part, state)
 
 
-def _never(expr: Expr, part: Part, state: Lowering) -> bool:
+def _never(
+    expr: Expr, part: Part, state: Lowering, what: str = "a number and a text are compared"
+) -> bool:
     """A comparison of values of different kinds, which are never equal; where one is missing it is
     an error, not false.
     """
     state.lost += 1
-    state.never.append((expr.at, "a number and a text are compared, which are never equal"))
+    state.never.append((expr.at, f"{what}, which are never equal"))
     return False
 
 

@@ -218,7 +218,7 @@ class Splitter:
         if isinstance(part, InGraph | SubSelect) and (unseen := _substituted(part, given)):
             word = "GRAPH" if isinstance(part, InGraph) else "sub-select"
             raise SparqlProblem(
-                "FKG358",
+                "FKG343",
                 part.at,
                 f"?{min(unseen)} has its value outside EXISTS; a condition in this {word} cannot"
                 " read it",

@@ -17,6 +17,7 @@ from fedkg_compiler.frontends.sparql.answer_frames import Answer, Frame, Ids, Re
 from fedkg_compiler.frontends.sparql.observed_columns import Observations
 from fedkg_compiler.graph.graph import Graph
 from fedkg_compiler.graph.rdf_terms import Iri, Literal, Quantity
+from fedkg_compiler.graph.standard_vocabularies import RDF
 from fedkg_compiler.ir import RowBuilder
 
 Kind = tuple[str, str]
@@ -131,7 +132,9 @@ def _find_kind(term: Iri | Literal, observations: Observations) -> Kind:
     if number is not None:
         value, unit = (number.value, number.unit) if isinstance(number, Quantity) else (number, "")
         return ("number", unit) if np.isfinite(value) else ("none", "")
-    return ("iri", "") if isinstance(term, Iri) else ("text", "")
+    if isinstance(term, Iri):
+        return "iri", ""
+    return "text", "@" if term.datatype == RDF + "langString" else ""
 
 
 def _place_codes(reading: Reading) -> Ids:

@@ -126,6 +126,15 @@ def _text(term: Answer, part: Part) -> str:
     )
 
 
+def has_language(expr: Expr, part: Part) -> bool:
+    """Whether a static value is a text with a language, which no cell of a table has."""
+    if isinstance(expr, Const):
+        text = part.frame.batch.queries[0].value(expr) if expr.kind == "string" else ""
+        return text[text.rfind(text[:1]) + 1 :].startswith("@")
+    name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
+    return name is not None and part.kind(name) == ("text", "@")
+
+
 def _constant(expr: Const, query: QueryText, part: Part) -> str | None:
     text = query.value(expr)
     if expr.kind == "iri":

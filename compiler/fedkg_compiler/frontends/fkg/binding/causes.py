@@ -77,7 +77,7 @@ def _clients(word: Word, environment: Environment, sources: Sources) -> list[str
     """The client of each row's entity, or the text in its place."""
     names = []
     for i, cell in enumerate(environment.cells[word.text]):
-        if cell is None or (not cell.iri and cell.number is not None):
+        if cell is None or not cell.may_be_name:
             what = "has no value" if cell is None else f"is a number ({cell.text})"
             message = f"?{word.text} {what} in {environment.name(i)}, and a client is needed"
             sources.problems.error(

@@ -223,17 +223,18 @@ def _counted(count: int) -> str:
 
 
 def _client_variable(statement: KeepSet, environment: Environment, problems: Problems) -> str:
-    """Return the variable that identifies the client of a row: the first with entities or texts.
+    """Return the variable that identifies the client of a row: the first with entities or texts,
+    else the first with texts such as `1A`, which may be names or numbers with a unit.
 
     Reports a problem and returns "" if there is none.
     """
-    for word in statement.quantifier.variables if statement.quantifier is not None else ():
-        if any(
-            cell is not None and (cell.iri or cell.number is None)
-            for cell in environment.cells[word.text]
-        ):
-            return word.text
     if statement.quantifier is not None:
+        words = [word.text for word in statement.quantifier.variables]
+        cells = {word: [c for c in environment.cells[word] if c is not None] for word in words}
+        sure = (word for word in words if any(c.iri or c.number is None for c in cells[word]))
+        maybe = (word for word in words if any(c.may_be_name for c in cells[word]))
+        if found := next(sure, "") or next(maybe, ""):
+            return found
         message = "nothing here says which client a row is about"
         problems.error(
             "FKG291",

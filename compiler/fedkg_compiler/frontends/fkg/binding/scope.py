@@ -200,6 +200,12 @@ class Cell(NamedTuple):
     key: tuple[str, str] | None = None
 
     @property
+    def may_be_name(self) -> bool:
+        """Whether it can be the name of a client: `1A` and `3rd` can, `1 A` is a number."""
+        written_together = self.text[-1:].isalpha() and len(self.text.split()) == 1
+        return bool(self.iri or self.number is None or (self.unit and written_together))
+
+    @property
     def meaning(self) -> Hashable:
         """What tells it from other values: not how its number is written."""
         return (
