@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
-import pyoxigraph as ox
 from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
