@@ -65,9 +65,11 @@ def codes(text: str, folder: Path, **more: str) -> list[str]:
     ]
 
 
-def margins(text: str, folder: Path, *, table: str = TABLE) -> dict[str, list[float]]:
+def margins(
+    text: str, folder: Path, *, table: str = TABLE, graph: str = GRAPH
+) -> dict[str, list[float]]:
     """Robustness on each table row by the entity of the bank row."""
-    pack, problems = compile_rule(text, folder)
+    pack, problems = compile_rule(text, folder, graph=graph)
     assert pack is not None, [problem.message for problem in problems]
     values = table_values(pack.manifest.contract, read_bytes(table.encode(), "table.csv")).values
     found: dict[str, list[float]] = {}

@@ -232,3 +232,40 @@ def test_many_rows_ask_the_graph_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert pack is not None
     assert pack.rows == 303
     assert len([where for where in asked if "into" in where]) == 1
+
+
+TAGGED = f"""{GRAPH}
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+plant:V1 plant:tag "A\U0001f600" ; plant:since "2024-01-01"^^xsd:date ; plant:number 4 .
+plant:V1 plant:say "x"@en .
+plant:P1 plant:tag "A\U0001f600" ; plant:made "2023-01-01"^^xsd:date ; plant:say "x"@en .
+plant:P2 plant:made "2025-01-01"^^xsd:date .
+"""
+
+
+@pytest.mark.parametrize(
+    ("property_", "where", "expected"),
+    [
+        ("tag", "?p a plant:Pipe FILTER NOT EXISTS { ?p plant:tag ?n }", [5, -140]),
+        ("number", "?p a plant:Pipe FILTER NOT EXISTS { ?p plant:top ?n }", [5, -140]),
+        ("since", "?p plant:made ?m FILTER(?m < ?n)", [9, 5]),
+    ],
+)
+def test_a_pattern_reads_values_of_the_rule_with_their_datatype(
+    property_: str, where: str, expected: list[float], tmp_path: Path
+) -> None:
+    rule = (
+        f"rule r for ?v, ?n where {{ ?v a plant:Vessel ; plant:{property_} ?n }} "
+        f"require sum of flow(?p) over ?p where {{ {where} }} <= 10"
+    )
+    [found] = margins(rule, tmp_path, graph=TAGGED).values()
+    assert found == pytest.approx(expected)
+
+
+def test_a_pattern_reads_no_text_with_a_language_from_the_rule(tmp_path: Path) -> None:
+    where = "?p a plant:Pipe FILTER NOT EXISTS { ?p plant:say ?n }"
+    rule = (
+        "rule r for ?v, ?n where { ?v plant:say ?n } "
+        f"require sum of flow(?p) over ?p where {{ {where} }} <= 10"
+    )
+    assert "FKG275" in codes(rule, tmp_path, graph=TAGGED)

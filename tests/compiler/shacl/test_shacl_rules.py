@@ -451,7 +451,9 @@ FAILING = """sh:targetNode ex:a ; sh:sparql [
         (FAILING, "FKG316"),
     ],
 )
-def test_targets_that_say_nothing_are_refused(tmp_path: Path, target: str, code: str) -> None:
+def test_shapes_that_cannot_be_evaluated_are_refused(
+    tmp_path: Path, target: str, code: str
+) -> None:
     shapes = f"ex:S {target} ; a sh:NodeShape ; sh:property [ sh:path ex:size ; sh:minCount 1 ] ."
     found = validated(tmp_path, shapes)
     assert found.report is None
@@ -469,6 +471,13 @@ def test_targets_that_say_nothing_are_refused(tmp_path: Path, target: str, code:
             True,
         ),
         ('"a"@en', "sh:lessThanOrEquals ex:size", False),
+        ('"a"', 'sh:maxExclusive "b"@en', False),
+        (
+            '"0001-01-01T00:00:00+14:00"^^xsd:dateTime',
+            'sh:maxInclusive "2000-01-01T00:00:00"',
+            True,
+        ),
+        (f'"{"0" * 5000}1"^^xsd:integer', "sh:datatype xsd:integer", True),
         ('"a"@en', 'sh:languageIn ( "*" )', True),
         ('"a"@en-GB', 'sh:languageIn ( "en" )', True),
         ('"a"', 'sh:languageIn ( "*" )', False),
@@ -518,7 +527,8 @@ def test_a_list_as_a_parameter_of_a_query_is_refused(tmp_path: Path) -> None:
     assert [one.code for one in found.diagnostics] == ["FKG316"]
     assert "is a blank node, which a query cannot name" in found.diagnostics[0].message
     (tmp_path / "both.ttl").write_text(HEAD + shapes + "ex:a ex:size 3 .", encoding="utf-8")
-    assert [one.code for one in compile_rules([tmp_path / "both.ttl"]).diagnostics]
+    both = compile_rules([tmp_path / "both.ttl"]).diagnostics
+    assert [one.code for one in both if one.severity == "error"] == ["FKG316"]
 
 
 def test_variables_bound_beforehand_are_known_in_both_spellings_and_in_every_part(
@@ -532,3 +542,32 @@ def test_variables_bound_beforehand_are_known_in_both_spellings_and_in_every_par
     found = validated(tmp_path, shapes, "ex:a ex:size 1, 3 ; ex:other 9 .")
     assert found.report is not None, found.diagnostics
     assert [str(one.value) for one in found.report.results] == ["3"]
+
+
+def test_texts_that_a_rule_adds_are_found_by_the_next_one(tmp_path: Path) -> None:
+    shapes = """
+    ex:First a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:order 1 ;
+        sh:subject sh:this ; sh:predicate ex:state ; sh:object "on" ] .
+    ex:Second a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:TripleRule ; sh:order 2 ;
+        sh:condition [ sh:property [ sh:path ex:state ; sh:hasValue "on" ] ] ;
+        sh:subject sh:this ; sh:predicate ex:marked ; sh:object true ] .
+    """
+    (tmp_path / "both.ttl").write_text(HEAD + DATA + shapes + MARKED, encoding="utf-8")
+    found = compile_rules([tmp_path / "both.ttl"]).diagnostics
+    assert "FKG310" in [one.code for one in found if one.severity == "error"]
+
+
+def test_an_unknown_target_beside_a_known_one_is_an_error_of_check(tmp_path: Path) -> None:
+    shapes = "ex:S sh:target [ a ex:Unheard ] ; sh:targetNode ex:a ; sh:nodeKind sh:Literal ."
+    (tmp_path / "both.ttl").write_text(HEAD + DATA + shapes, encoding="utf-8")
+    found = compile_rules([tmp_path / "both.ttl"]).diagnostics
+    assert [one.code for one in found if one.severity == "error"] == ["FKG314"]
+
+
+@pytest.mark.parametrize("head", ["(COUNT(*) AS ?n)", "(?x * 2 AS ?n)"])
+def test_a_nested_select_without_the_focus_node_is_refused(tmp_path: Path, head: str) -> None:
+    shapes = f"""
+    ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:sparql [
+        sh:select "SELECT $this {{ {{ SELECT {head} {{ $this ex:size ?x }} }} }}" ] .
+    """
+    assert [one.code for one in validated(tmp_path, shapes).diagnostics] == ["FKG316"]

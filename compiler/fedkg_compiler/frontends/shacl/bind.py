@@ -693,8 +693,8 @@ class ShapesBinder:
                 (problem is not None and problem.help)
                 or "give the target a SPARQL query in sh:select that binds ?this",
             )
-        if any(query for _, query in wrong):
-            found = []  # the validation would ask the query again
+        if wrong:
+            found = []  # the validation would evaluate the targets again
         if not found and self.words.tell_class(shape):
             self.reported.add(shape.node)
         return found

@@ -114,11 +114,13 @@ class Asked:
                     for word in words
                     if word.kind == "variable" and select.end <= word.start < end
                 }
-                selects_all = any(
-                    word.text == "*" and select.end <= word.start < end for word in words
+                first = next(
+                    word.text
+                    for word in words
+                    if word.start >= select.end and word.text.upper() not in ("DISTINCT", "REDUCED")
                 )
                 hidden = sorted(bound - selected)
-                if hidden and not selects_all:
+                if hidden and first != "*":
                     raise Undecidable(
                         f"a nested SELECT in the query of a constraint must select ${hidden[0]}"
                     )

@@ -122,10 +122,11 @@ def _run(
     """The triples that the rules add, in the process of this call."""
     memory = ox.Store()  # the graph of the compilation may be in a store that is read-only
     memory.bulk_extend(iter(store))
-    graph = memory_graph(memory, StoredTerms())  # terms equal to those of `shapes`
+    terms = StoredTerms()  # equal to those of `shapes`
+    graph = memory_graph(memory, terms)
     try:
         validator = Validator(shapes, Data(graph), memory, prefixes)
-        run = RuleRun(rules, memory, graph, validator, targets=behind_rdflib(memory))
+        run = RuleRun(rules, memory, graph, validator, targets=behind_rdflib(memory), terms=terms)
         run.run()
         return run.new
     except RuleProblem as error:

@@ -198,6 +198,7 @@ class RuleRun:
     Attributes:
         store: the data, whose default graph grows. graph: the same triples for rdflib.
         targets: the triples in which targets find focus nodes; default: `graph`.
+        terms: the terms of `graph` by those of `store`.
         added: the number of added triples. new: the triples.
     """
 
@@ -206,13 +207,13 @@ class RuleRun:
     graph: Graph
     conditions: Conditions
     targets: Graph | None = None
+    terms: Terms = field(default_factory=Terms)
     added: int = 0
     new: list[ox.Quad] = field(default_factory=list)
     _size: int = 0
     _changed: dict[str, int] = field(default_factory=dict)
     """The number of added triples after the last one of each property."""
     _data: Data = field(init=False)
-    _terms: Terms = field(default_factory=Terms)
     _focus_nodes: dict[Node, tuple[int, list[Node]]] = field(default_factory=dict)
     """The focus nodes of shapes, with the number of triples that were added before."""
     _target_properties: dict[Node, frozenset[str] | None] = field(default_factory=dict)
@@ -296,7 +297,7 @@ class RuleRun:
         if not new:
             return
         self.store.extend(new)
-        terms = self._terms
+        terms = self.terms
         for quad in new:
             self.graph.add((terms[quad.subject], terms[quad.predicate], terms[quad.object]))
         self.new += new

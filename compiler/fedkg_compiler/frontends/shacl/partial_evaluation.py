@@ -463,7 +463,7 @@ class Partial:
         self.judge = Judge(data, observer)
         self._touching: dict[tuple[Node, int], bool] = {}
         self._looking: set[Node] = set()
-        self._in_circle = False
+        self._in_cycle = False
 
     @cached_property
     def _derived(self) -> frozenset[tuple[Node, Node, Node]]:
@@ -518,7 +518,7 @@ class Partial:
         if shape is None or shape.deactivated:
             return False
         if node in self._looking:
-            self._in_circle = True
+            self._in_cycle = True
             return False
         key = node, 0
         if key in self._touching:
@@ -527,10 +527,10 @@ class Partial:
         found = shape.path is not None and self._path_touches(shape.path)
         found = found or any(self.touches(shape, one) for one in shape.constraints)
         self._looking.discard(node)
-        # In a circle, False may only mean that a shape around this one is not decided yet.
-        if found or not self._looking or not self._in_circle:
+        # In a cycle, False may only mean that a shape around this one is not decided yet.
+        if found or not self._looking or not self._in_cycle:
             self._touching[key] = found
-        self._in_circle = self._in_circle and bool(self._looking)
+        self._in_cycle = self._in_cycle and bool(self._looking)
         return found
 
     def _expression_touches(self, node: Node) -> bool:

@@ -59,6 +59,7 @@ def compare(one: Node, other: Node) -> int | None:
         or _order_of(left) != _order_of(right)
         or isinstance(left, timedelta | Duration)
         or one.language
+        or other.language
     ):
         return None
     try:
@@ -67,12 +68,12 @@ def compare(one: Node, other: Node) -> int | None:
             left, right = float(left), float(right)
         return 0 if left == right else 1 if left > right else -1 if left < right else None
     except TypeError:  # of times, only one has a zone
-        return _compare_zones(left, right)
+        return _compare_with_unzoned(left, right)
     except (InvalidOperation, OverflowError):  # decimals and NaN, integers beyond all floats
         return None
 
 
-def _compare_zones(one: object, other: object) -> int | None:
+def _compare_with_unzoned(one: object, other: object) -> int | None:
     """-1 or 1 if a time is before or after a time without a zone, whatever its zone; else None.
 
     Source: XML Schema 1.1, part 2, section E.3.2.
@@ -80,9 +81,9 @@ def _compare_zones(one: object, other: object) -> int | None:
     if not isinstance(one, datetime) or not isinstance(other, datetime):
         return None
     if one.tzinfo is None:
-        sign = _compare_zones(other, one)
+        sign = _compare_with_unzoned(other, one)
         return None if sign is None else -sign
-    apart = one.replace(tzinfo=None) - (one.utcoffset() or timedelta()) - other
+    apart = one.replace(tzinfo=None) - other - (one.utcoffset() or timedelta())
     return None if abs(apart) <= LARGEST_OFFSET else 1 if apart > timedelta() else -1
 
 

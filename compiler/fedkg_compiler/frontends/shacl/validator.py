@@ -280,8 +280,10 @@ class Validator:
         component = _custom if constraint.custom else COMPONENTS[constraint.name]
         try:
             return list(component(self, shape, constraint, values))
-        except ValueError as error:  # a query cannot name a blank node
-            raise Undecidable(str(error), shape.node) from error
+        except ValueError as error:
+            if not constraint.is_query:
+                raise
+            raise Undecidable(str(error), shape.node) from error  # a query names no blank node
         except Undecidable as error:
             error.shape = error.shape or shape.node
             if isinstance(error.__cause__, SyntaxError) and constraint.is_query:

@@ -66,7 +66,8 @@ def is_well_formed(text: str, kind: Node) -> bool | None:
             return False
         least, most = INTEGERS[kind]
         digits = text.lstrip("+-").lstrip("0")
-        number = int(text[:1].replace("+", "") + "9" * 30 if len(digits) > LONGEST else text)
+        sign = "-" if text.startswith("-") else ""
+        number = int(sign + ("9" * 30 if len(digits) > LONGEST else digits or "0"))
         return (least is None or number >= least) and (most is None or number <= most)
     form = FORMS.get(kind)
     if form is None:

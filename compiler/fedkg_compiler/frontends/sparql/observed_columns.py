@@ -247,21 +247,22 @@ class Observations:
 
     def categories(self, iri: str) -> tuple[Iri | Literal, ...]:
         """The texts and entities that a property may have, sorted: those of `fkg:category`, else
-        the members of its `rdfs:range`, but no quantities.
+        the members of its `rdfs:range`, unless some are quantities.
         """
         if iri not in self._categories:
             graph = self.sources.graph
             terms = [] if graph is None else graph.values_of(iri, FKG + "category")
             found = [term for term in terms if isinstance(term, Iri | Literal)]
             if not found and graph is not None:
-                found = [
-                    Iri(member)
-                    for kind in graph.values_of(iri, RDFS + "range")
-                    if isinstance(kind, Iri)
-                    and kind.value not in (RDFS + "Resource", OWL + "Thing")
-                    for member in graph.instances(kind.value)
-                    if not member.startswith("_:") and self.number(Iri(member)) is None
-                ]
+                for kind in graph.values_of(iri, RDFS + "range"):
+                    if isinstance(kind, Iri) and kind.value not in (
+                        RDFS + "Resource",
+                        OWL + "Thing",
+                    ):
+                        names = graph.instances(kind.value)
+                        members = [Iri(one) for one in names if not one.startswith("_:")]
+                        if all(self.number(one) is None for one in members):
+                            found += members
             self._categories[iri] = tuple(sorted(dict.fromkeys(found), key=str))
         return self._categories[iri]
 

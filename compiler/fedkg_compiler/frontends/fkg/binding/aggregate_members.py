@@ -25,6 +25,7 @@ from fedkg_compiler.frontends.fkg.binding.quantifiers import (
 from fedkg_compiler.frontends.fkg.binding.scope import (
     Cell,
     Environment,
+    LiteralText,
     Reading,
     Readings,
     Row,
@@ -272,7 +273,7 @@ def _given(
     rows = dict.fromkeys(zip(*(outer.cells[word] for word in read), strict=True))
     for row in rows:
         for word, cell in zip(read, row, strict=True):
-            if cell is not None and (cell.unit or cell.iri.startswith("_:")):
+            if cell is not None and (cell.unit or cell.iri.startswith("_:") or _has_language(cell)):
                 scope.problems.error(
                     "FKG275",
                     source.span,
@@ -291,9 +292,14 @@ def _term(cell: Cell | None) -> str:
         return "UNDEF"
     if cell.iri:
         return f"<{cell.iri}>"
-    if cell.number is not None:
-        return f'"{cell.number}"^^<{XSD}double>'
-    return json.dumps(cell.text)
+    text = json.dumps(cell.text, ensure_ascii=False)
+    if isinstance(cell.text, LiteralText):
+        return f"{text}^^<{cell.text.datatype}>"
+    return text if cell.number is None else f'"{cell.number}"^^<{XSD}double>'
+
+
+def _has_language(cell: Cell) -> bool:
+    return isinstance(cell.text, LiteralText) and cell.text.datatype.endswith("#langString")
 
 
 def _by_pattern(

@@ -14,7 +14,13 @@ from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.fkg.binding.entity_owners import owned
-from fedkg_compiler.frontends.fkg.binding.scope import Cell, Environment, Sources, unknown
+from fedkg_compiler.frontends.fkg.binding.scope import (
+    Cell,
+    Environment,
+    LiteralText,
+    Sources,
+    unknown,
+)
 from fedkg_compiler.frontends.fkg.syntax.tree import (
     InClass,
     InQuery,
@@ -190,9 +196,9 @@ def _new_cell(term: RdfTerm, sources: Sources) -> Cell:
             return entity_cell(value, sources)
         case Quantity(number, unit):
             return Cell(text=f"{number:g} {unit}", number=number, unit=unit)
-        case Literal(value, lexical, _):
+        case Literal(value, lexical, datatype):
             return Cell(
-                text=lexical,
+                text=LiteralText(lexical, datatype),
                 number=None if isinstance(value, str) else float(value),
                 category=lexical,
             )

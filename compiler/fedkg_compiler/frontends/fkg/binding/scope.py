@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +175,22 @@ class Names:
             ),
             None,
         )
+
+
+class LiteralText(str):
+    """The lexical form of a literal of a graph, which equals the same text of a sheet.
+
+    Attributes:
+        datatype: the IRI of its datatype.
+    """
+
+    datatype: str
+
+    def __new__(cls, lexical: str, datatype: str) -> Self:
+        """The text `lexical` with a datatype."""
+        text = super().__new__(cls, lexical)
+        text.datatype = datatype
+        return text
 
 
 class Cell(NamedTuple):
