@@ -94,9 +94,10 @@ def delete_site(folder: Path, name: str) -> Deletion:
             help="stop the server with Ctrl-C, and run this command again; afterwards `fedkg "
             f"server run {folder} --without {name}` trains without the site",
         )
-    earlier = list_deletions(folder)
-    dismiss_site(folder, name)
     deleted, remains = ["its key"], list(REMAINS)
+    interrupted = {"site": name, "deleted": deleted}
+    earlier = [one for one in list_deletions(folder) if not interrupted.items() <= one.items()]
+    dismiss_site(folder, name)
     found = Deletion(
         site=name, time=time.time(), requested=status.sites[name].deletion, deleted=tuple(deleted)
     )

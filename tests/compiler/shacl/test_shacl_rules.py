@@ -534,11 +534,12 @@ def test_a_list_as_a_parameter_of_a_query_is_refused(tmp_path: Path) -> None:
 def test_variables_bound_beforehand_are_known_in_both_spellings_and_in_every_part(
     tmp_path: Path,
 ) -> None:
-    shapes = """
+    shapes = '''
     ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:size ; sh:sparql [
-        sh:select "SELECT $this ?value { { SELECT * { $this ?PATH ?value } } FILTER(?value > 2) }"
+        sh:select """SELECT $this ?value { { SELECT $this ?value { $this ?PATH ?value } }
+            FILTER(?value > 2) }"""
     ] ] .
-    """
+    '''
     found = validated(tmp_path, shapes, "ex:a ex:size 1, 3 ; ex:other 9 .")
     assert found.report is not None, found.diagnostics
     assert [str(one.value) for one in found.report.results] == ["3"]
@@ -564,7 +565,7 @@ def test_an_unknown_target_beside_a_known_one_is_an_error_of_check(tmp_path: Pat
     assert [one.code for one in found if one.severity == "error"] == ["FKG314"]
 
 
-@pytest.mark.parametrize("head", ["(COUNT(*) AS ?n)", "(?x * 2 AS ?n)"])
+@pytest.mark.parametrize("head", ["*", "(COUNT(*) AS ?n)"])
 def test_a_nested_select_without_the_focus_node_is_refused(tmp_path: Path, head: str) -> None:
     shapes = f"""
     ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:sparql [

@@ -114,13 +114,8 @@ class Asked:
                     for word in words
                     if word.kind == "variable" and select.end <= word.start < end
                 }
-                first = next(
-                    word.text
-                    for word in words
-                    if word.start >= select.end and word.text.upper() not in ("DISTINCT", "REDUCED")
-                )
                 hidden = sorted(bound - selected)
-                if hidden and first != "*":
+                if hidden:
                     raise Undecidable(
                         f"a nested SELECT in the query of a constraint must select ${hidden[0]}"
                     )

@@ -463,7 +463,6 @@ class Partial:
         self.judge = Judge(data, observer)
         self._touching: dict[tuple[Node, int], bool] = {}
         self._looking: set[Node] = set()
-        self._in_cycle = False
 
     @cached_property
     def _derived(self) -> frozenset[tuple[Node, Node, Node]]:
@@ -515,23 +514,17 @@ class Partial:
     def shape_touches(self, node: Node) -> bool:
         """Whether any part of a shape reads the table."""
         shape = self.shapes.shapes.get(node)
-        if shape is None or shape.deactivated:
-            return False
-        if node in self._looking:
-            self._in_cycle = True
+        if shape is None or shape.deactivated or node in self._looking:
             return False
         key = node, 0
-        if key in self._touching:
-            return self._touching[key]
-        self._looking.add(node)
-        found = shape.path is not None and self._path_touches(shape.path)
-        found = found or any(self.touches(shape, one) for one in shape.constraints)
-        self._looking.discard(node)
-        # In a cycle, False may only mean that a shape around this one is not decided yet.
-        if found or not self._looking or not self._in_cycle:
-            self._touching[key] = found
-        self._in_cycle = self._in_cycle and bool(self._looking)
-        return found
+        if key not in self._touching:
+            self._looking.add(node)
+            found = shape.path is not None and self._path_touches(shape.path)
+            self._touching[key] = found or any(
+                self.touches(shape, constraint) for constraint in shape.constraints
+            )
+            self._looking.discard(node)
+        return self._touching[key]
 
     def _expression_touches(self, node: Node) -> bool:
         """Whether a node expression (SHACL-AF, section 5) names an observed property."""
