@@ -18,6 +18,8 @@ UNCONFIRMED = "has not confirmed the new rules"
 OUTLIERS = "are outliers"
 UNUSABLE = "its update"
 
+NO_SUM = "no sum: "
+
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
@@ -69,6 +71,7 @@ _KNOWN: tuple[tuple[str, Exclusion], ...] = (
         Exclusion("server", "check the site's units, labels and sensors, or raise the threshold"),
     ),
     (UNUSABLE, Exclusion("server", "check the site's data and its learning rate")),
+    (NO_SUM, Exclusion("contract", "secure aggregation needs more sites in a round")),
 )
 
 

@@ -21,6 +21,7 @@ from fedkg.deploy.federation_folders import (
     write_json,
 )
 from fedkg.deploy.kept_descriptions import forget_site
+from fedkg.deploy.rule_change import locked_change
 from fedkg.deploy.server_lifecycle import (
     SiteStatus,
     is_running,
@@ -105,7 +106,7 @@ def delete_site(folder: Path, name: str) -> Deletion:
     write_json(folder / DELETIONS, {"deletions": [*earlier, asdict(found)]})
     for path in (folder / INVITATIONS / f"{name}.zip", folder / CHANGE / f"{name}.zip"):
         if path.exists():
-            path.unlink()
+            path.unlink(missing_ok=True)  # `change-rules` may run
             deleted.append(str(path.relative_to(folder)))
     if forget_site(folder, name):
         deleted.append("what it told about its data")
@@ -145,11 +146,13 @@ def list_deletions(folder: Path) -> list[dict[str, Any]]:
 
 def _delete_from_change(folder: Path, name: str) -> list[str]:
     """Delete what an open change of the rules records about a site."""
-    change = load_change_fields(folder)
-    kept = {**change, **{key: _without_key(change[key], name) for key in ANSWERS & change.keys()}}
-    if kept == change:
-        return []
-    write_json(folder / CHANGE / CHANGE_DOCUMENT, kept)
+    with locked_change(folder):
+        change = load_change_fields(folder)
+        listed = ANSWERS & change.keys()
+        kept = {**change, **{key: _without_key(change[key], name) for key in listed}}
+        if kept == change:
+            return []
+        write_json(folder / CHANGE / CHANGE_DOCUMENT, kept)
     return [f"its answers in {CHANGE}/{CHANGE_DOCUMENT}"]
 
 

@@ -29,6 +29,7 @@ from fedkg.deploy.message import Message
 from fedkg.deploy.secure_aggregation import LARGEST_NUMBER, aggregate_securely, default_threshold
 from fedkg.deploy.site_state_versions import NO_RECEIPT, is_receipt
 from fedkg.deploy.transport import LONGEST_ERROR, Reply, Transport
+from fedkg.exclusion_reasons import NO_SUM
 from fedkg.federated.client_state_store import ClientRows
 from fedkg.federated.executors.protocol import Updates, Work
 from fedkg.federated.executors.sequential import Sequential
@@ -157,7 +158,7 @@ class RemoteSites:
         taking_part = min(len(requests), work.settings.sampled(len(work.problem.clients.names)))
         threshold = default_threshold(taking_part)
         if len(requests) < threshold:
-            why = f"no sum: sites in the round: {len(requests)}, needed: {threshold}"
+            why = f"{NO_SUM}sites in the round: {len(requests)}, needed: {threshold}"
             return expected.without_clients(dict.fromkeys(clients.tolist(), why))
         places = dict(zip(requests, clients.tolist(), strict=True))
         samples = work.pool.sizes[clients].to(torch.float64)

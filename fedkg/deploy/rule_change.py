@@ -13,7 +13,7 @@ import fcntl
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,7 +111,12 @@ def roll_back(folder: Path) -> RuleChange | None:
     """
     finish_adoption(folder)
     open_ = load_change(folder)
-    if open_ is not None and not open_.adopted and withdraw(folder, open_):
+    # The server may withdraw or adopt it meanwhile.
+    if (
+        open_ is not None
+        and not open_.adopted
+        and (withdraw(folder, open_) or JobFiles.read(folder).identity["pack"] != open_.pack)
+    ):
         return None
     if not (folder / PREVIOUS).exists():
         raise UsageError(
@@ -145,8 +150,10 @@ def load_change(folder: Path) -> RuleChange | None:
 @contextmanager
 def locked_change(folder: Path) -> Iterator[None]:
     """Keep the server and `fedkg server change-rules` from changing the files at the same time."""
+    load_federation(folder)  # names a folder that is not that of a server
     with (folder / JOB).open("r+") as lock:  # nobody replaces the job
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -233,13 +240,19 @@ def _finish_adoption(folder: Path) -> None:
         return
     body = (folder / CHANGE / PACK).read_bytes()
     runs = [RunFolder(path) for path in folder.glob(f"{RUN}*") if path.is_dir()]
-    if (folder / PACK).read_bytes() == body or any(
-        run.exists()
-        and run.read_bytes(RUN_PACK) == body
-        and any(row["time"] >= change.proposed for row in run.rows(RULE_CHANGES))
-        for run in runs
-    ):
+    if (folder / PACK).read_bytes() == body or any(_has_adopted(run, body, change) for run in runs):
         _use_in_folder(folder, change)
+
+
+def _has_adopted(run: RunFolder, body: bytes, change: RuleChange) -> bool:
+    """Whether a run has the pack `body` of a change; a damaged run is reported when it is used."""
+    with suppress(JobError):
+        return (
+            run.exists()
+            and run.read_bytes(RUN_PACK) == body
+            and any(row["time"] >= change.proposed for row in run.rows(RULE_CHANGES))
+        )
+    return False
 
 
 def _use_in_folder(folder: Path, change: RuleChange) -> None:
@@ -272,6 +285,8 @@ class Confirmations:
     needed: int
     on_note: Callable[[str], None]
     prepared: frozenset[str] = frozenset()
+    _postponed: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """By pack and time of a change: failures, and rounds before the next try; see `postpone`."""
     _silent: Mapping[str, str] = field(default_factory=dict)
     """Why sites that were asked in this round did not answer."""
     _noted: set[tuple[str, str, str]] = field(default_factory=set)
@@ -287,9 +302,26 @@ class Confirmations:
         change = self.collect()
         if change is None:
             return False
+        failures, rounds = self._postponed.get((change.pack, change.proposed), (0, 0))
+        if rounds > 0:
+            self._postponed[change.pack, change.proposed] = failures, rounds - 1
+            return False
         late = (set(self.names) & change.confirmed.keys()) - self.prepared
         enough = bool(late) if change.adopted else self.has_enough(change)
         return enough and self._all_answer(change)
+
+    def postpone(self, change: RuleChange, error: FederationError) -> None:
+        """Go on with the rules in use, because a site could not prepare new ones.
+
+        After each failure twice as many rounds pass before the next try, because a try prepares
+        all sites twice.
+        """
+        failures, _ = self._postponed.get((change.pack, change.proposed), (0, 0))
+        self._postponed[change.pack, change.proposed] = failures + 1, 2**failures - 1
+        note = f"the new rules wait: {error.message}; the training goes on with the rules in use"
+        if (change.pack, "", note) not in self._noted:
+            self._noted.add((change.pack, "", note))
+            self.on_note(note)
 
     def has_enough(self, change: RuleChange) -> bool:
         """Whether enough sites have confirmed a change."""

@@ -40,6 +40,7 @@ from torch import Tensor
 from fedkg.deploy.message import Message
 from fedkg.deploy.transport import Transport
 from fedkg.errors import FederationError, JobError, MissingExtra
+from fedkg.exclusion_reasons import NO_SUM
 from fedkg.models.model_protocols import Params
 
 SECURE = "secure"
@@ -278,7 +279,10 @@ class SecureSite:
     def _share_seeds(self, request: Message) -> tuple[dict[str, Any], Params]:
         found, library = self._session, _library()
         keys, threshold = dict(request.fields["keys"]), int(request.fields["threshold"])
-        check_threshold(threshold, len(keys))
+        try:
+            check_threshold(threshold, len(keys))
+        except JobError as error:
+            raise self._refuse(str(error)) from error
         if keys.get(self.name) != [_public_text(found.cipher), _public_text(found.pair)]:
             raise self._refuse("other keys than this site has sent")
         if len({text for pair in keys.values() for text in pair}) < 2 * len(keys):
@@ -420,8 +424,8 @@ class _Server:
 
     def give_up(self, stage: str, found: Collection[str], threshold: int) -> SecureSum:
         """No sum, because too few sites answered."""
-        why = f"no sum: {len(found)} sites sent {stage}, and {threshold} are needed"
-        reasons = {site: f"{why}; {own}" for site, own in self.failed.items()}
+        why = f"{NO_SUM}{len(found)} sites sent {stage}, and {threshold} are needed"
+        reasons = {site: f"{own}; {why}" for site, own in self.failed.items()}
         return SecureSum(total=None, sites=(), failed={**dict.fromkeys(found, why), **reasons})
 
 

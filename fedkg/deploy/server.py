@@ -271,9 +271,8 @@ def prepare_training(
         except JobError as error:
             withdraw(folder, change)
             changes.on_note(f"the rules stay as they are: {error}")
-        except FederationError as error:  # a site was lost meanwhile
-            changes.on_note(f"the new rules wait: {error.message}; the training goes on with the "
-                            "rules in use")  # fmt: skip
+        except FederationError as error:
+            changes.postpone(change, error)
         else:
             if run.exists() and config is None:
                 withdraw(folder, change)
@@ -749,6 +748,7 @@ class RemoteExperiment(Experiment):
         self, config: TrialConfig, sites: Sequence[int] | None = None
     ) -> list[ControlSums]:
         """See `Experiment.control_sums`."""
+        assert sites is None, "the server asks all sites"
         request = Message(kind="evaluate", fields={"what": "control", "trial": config.id})
         task = self.samples.summary.task
         found = self.asked.read_needed(

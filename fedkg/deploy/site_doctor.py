@@ -24,7 +24,7 @@ from fedkg.errors import FedkgError
 CONNECT_S = 5.0
 """How long the server may take to accept a connection, in seconds."""
 
-MOST_AHEAD_S, MOST_BEHIND_S = 4.0, 300.0
+MOST_AHEAD_S, MOST_BEHIND_S = 4.0, 304.0
 """How far the clock of a site may be from that of the server: Flower refuses the signed times of
 messages outside this window, which is a second larger."""
 

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from fedkg.deploy.message import read_head
-from fedkg.errors import FederationError, FedkgError, MissingExtra, TableError
+from fedkg.errors import FederationError, FedkgError, MissingExtra, PackError, TableError
 from fedkg.exclusion_reasons import NO_ANSWER, NO_PROCESS
 
 MOST_BYTES = 1 << 31
@@ -224,7 +224,11 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
         found = _ANSWER + handle(request)
     except TableError:
         found = _ERROR + UNREADABLE_TABLE.encode()
-    except (FederationError, MissingExtra) as error:  # about messages, consent or versions
+    except (
+        FederationError,
+        MissingExtra,
+        PackError,
+    ) as error:  # about messages, consent or versions
         found = _ERROR + str(error).encode(errors="replace")
     except FedkgError:
         found = _ERROR + UNSUITABLE_DATA.encode()

@@ -296,6 +296,8 @@ def _compute_in_child(tell: Listener, file: Path, function: Callable[[], Any]) -
         _compute_to_file(file, function)
     except FedkgError as error:
         return str(error)
+    except (RuntimeError, ValueError, ArithmeticError, MemoryError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

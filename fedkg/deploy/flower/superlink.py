@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Collection
@@ -120,7 +121,7 @@ class SuperLink:
         self._starts += 1
         end = time.monotonic() + ORPHAN_S
         while error := self._try_port():
-            if time.monotonic() > end:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > end:
                 raise FederationError(
                     f"the server cannot use the port {self._port}",
                     received=error.strerror or str(error),

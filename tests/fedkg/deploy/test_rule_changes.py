@@ -572,3 +572,16 @@ def test_dismissal_with_deletion_says_what_is_gone_and_what_remains(tmp_path, ca
     assert any("rows of clients.csv" in line for line in record["deleted"])
     assert "what it told about its data" in record["deleted"]
     assert not list(kept.iterdir())
+
+
+@pytest.mark.parametrize("words", [("--roll-back",), ("rules.fkg",)])
+def test_a_folder_that_is_not_of_a_server_is_named(tmp_path, capsys, words):
+    (tmp_path / "rules.fkg").write_text(RULES)
+    (tmp_path / "empty").mkdir()
+    words = [tmp_path / one if one.endswith("fkg") else one for one in words]
+
+    done = call(capsys, "server", "change-rules", tmp_path / "empty", *words)
+
+    assert done.code != 0
+    assert "job.yaml" not in done.err
+    assert f"{tmp_path / 'empty'}" in done.err
