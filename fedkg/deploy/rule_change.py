@@ -93,6 +93,7 @@ def propose_rules(folder: Path, rules: Sequence[str | Path]) -> RuleChange:
     """
     from fedkg import authoring
 
+    load_federation(folder)  # names a folder that is not that of a server
     pack, _ = authoring.load_or_compile(authoring.parse_sources([str(one) for one in rules]))
     with locked_change(folder):
         return _propose(folder, pack)
@@ -109,6 +110,7 @@ def roll_back(folder: Path) -> RuleChange | None:
     Raises:
         UsageError: the rules were never changed.
     """
+    load_federation(folder)  # names a folder that is not that of a server
     finish_adoption(folder)
     open_ = load_change(folder)
     # The server may withdraw or adopt it meanwhile.
@@ -150,7 +152,6 @@ def load_change(folder: Path) -> RuleChange | None:
 @contextmanager
 def locked_change(folder: Path) -> Iterator[None]:
     """Keep the server and `fedkg server change-rules` from changing the files at the same time."""
-    load_federation(folder)  # names a folder that is not that of a server
     with (folder / JOB).open("r+") as lock:  # nobody replaces the job
         with suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
