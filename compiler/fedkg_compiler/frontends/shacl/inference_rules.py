@@ -19,6 +19,7 @@ from rdflib.term import Node
 from fedkg.errors import LimitError
 from fedkg.limits import explain_raise, limit
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    Functions,
     construct,
     has_negated_path,
     hide_graphs,
@@ -66,7 +67,13 @@ class RuleProblem(Exception):
 
 
 class Conditions(Protocol):
-    """Evaluates what rules need of SHACL."""
+    """Evaluates what rules need of SHACL.
+
+    Attributes:
+        functions: the functions that queries may call besides those of SPARQL.
+    """
+
+    functions: Functions
 
     def conforming(self, shape: Node, focus_nodes: Sequence[Node]) -> list[Node]:
         """The focus nodes that conform to a shape."""
@@ -226,8 +233,11 @@ class RuleRun:
             LimitError: too many triples follow.
         """
         self._size = len(self.store)
+        functions = self.conditions.functions
         self._data = Data(
-            self.graph, self.targets, queried=lambda text: self.store.query(hide_graphs(text))
+            self.graph,
+            self.targets,
+            queried=lambda text: self.store.query(hide_graphs(text), custom_functions=functions),
         )
         repeated = [rule for rule in self.rules if not rule.is_random]
         self._repeat(repeated)
@@ -249,7 +259,7 @@ class RuleRun:
                 if not self._targeted(rule):
                     continue  # as most rules of an ontology: what they read does not matter
                 if number not in reads:
-                    reads[number] = rule.reads
+                    reads[number] = self._reads(rule)
                 if done[number] < self._last_change(reads[number]):
                     done[number] = self.added
                     self._apply(rule)
@@ -259,6 +269,12 @@ class RuleRun:
         raise RuleProblem(
             f"the rules still add triples after {MOST_PASSES} passes", last.shape.node, last.node
         )
+
+    def _reads(self, rule: Rule) -> frozenset[str] | None:
+        """The properties that a rule reads; None if it may read any, as functions do."""
+        found = rule.reads
+        called = {function.value for function in self.conditions.functions}
+        return found if found is not None and called.isdisjoint(found) else None
 
     def _last_change(self, properties: frozenset[str] | None) -> int:
         changes = (
@@ -336,7 +352,7 @@ class RuleRun:
         found: list[ox.Quad] = []
         for text in rule.construct:
             try:
-                found += construct(self.store, hide_graphs(text), nodes)
+                found += construct(self.store, hide_graphs(text), nodes, self.conditions.functions)
             except (SyntaxError, ValueError, RuntimeError, OSError) as error:
                 sentence = f"the query cannot be evaluated: {str(error).split(chr(10))[0]}"
                 raise RuleProblem(sentence, rule.shape.node, rule.node, (text,)) from error

@@ -44,8 +44,13 @@ Solution = dict[str, Node]
 """The bound variables of a solution, without `this`."""
 
 
-def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad]:
+def construct(
+    store: ox.Store, text: str, nodes: Sequence[Node], functions: Functions | None = None
+) -> list[ox.Quad]:
     """The triples that a CONSTRUCT query makes for focus nodes.
+
+    Args:
+        functions: the functions that the query may call besides those of SPARQL.
 
     Raises:
         SyntaxError, ValueError, RuntimeError, OSError: the store cannot evaluate the query.
@@ -59,15 +64,17 @@ def construct(store: ox.Store, text: str, nodes: Sequence[Node]) -> list[ox.Quad
             if isinstance(node, URIRef) and not (required and _is_unused(store, node)):
                 query = with_constant(text, "this", node)
                 if not _lacks_required_triples(store, query):
-                    found += _constructed(store, query)
+                    found += _constructed(store, query, functions)
         return found
     query = with_focus_nodes(_with_new_triples(text))
     if _lacks_required_triples(store, text):
-        ox.Store().query(query)  # a syntax error is reported even if the query finds nothing
+        ox.Store().query(
+            query, custom_functions=functions
+        )  # a syntax error is reported even if the query finds nothing
         return found
     for group in _groups(words, nodes):
         with _marked(store, group):
-            found += _constructed(store, query)
+            found += _constructed(store, query, functions)
     return found
 
 
@@ -247,8 +254,8 @@ def _marked(store: ox.Store, nodes: Sequence[Node]) -> Iterator[None]:
         store.remove_graph(FOCUS)
 
 
-def _constructed(store: ox.Store, query: str) -> list[ox.Quad]:
-    found = store.query(query)
+def _constructed(store: ox.Store, query: str, functions: Functions | None) -> list[ox.Quad]:
+    found = store.query(query, custom_functions=functions)
     if not isinstance(found, ox.QueryTriples):
         raise ValueError("it is not a CONSTRUCT query")
     return [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in found]
@@ -295,16 +302,16 @@ def with_constant(text: str, name: str, node: Node) -> str:
     """Write a term into a query in place of a variable; `BOUND` of the variable is true.
 
     Raises:
-        ValueError: the node is blank, and no query can name it.
+        ValueError: the query has the variable and the node is blank: no query can name it.
     """
-    if isinstance(node, BNode):
-        raise ValueError(f"${name} is a blank node, which a query cannot name")
     constant = str(to_store(node))
     parts, last = [], 0
     words = tokens(text)
     for at, word in enumerate(words):
         if word.kind != "variable" or word.text != name:
             continue
+        if isinstance(node, BNode):
+            raise ValueError(f"${name} is a blank node, which a query cannot name")
         start, end, written = word.start, word.end, constant
         if words[at - 1].text == "(" and words[at - 2].text.upper() == "BOUND":
             start, end, written = words[at - 2].start, words[at + 1].end, "(true)"

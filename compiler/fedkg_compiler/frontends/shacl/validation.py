@@ -326,7 +326,11 @@ def _evaluate(
         store, graph: the same data, for queries and for everything else. foreign: nodes of the
             graph that are not nodes of the data.
     """
-    data = Data(graph, foreign=foreign, queried=lambda text: store.query(hide_graphs(text)))
+    data = Data(
+        graph,
+        foreign=foreign,
+        queried=lambda text: store.query(hide_graphs(text), custom_functions=validator.functions),
+    )
     results: list[Result] = []
     checked: set[Node] = set()
     unused: set[Node] = set()

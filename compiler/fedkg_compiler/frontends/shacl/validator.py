@@ -340,7 +340,7 @@ class Validator:
         if "shapesGraph" in text:
             self._store_shapes()
             text = with_constant(text, "shapesGraph", URIRef(SHAPES.value))
-        if isinstance(shape.node, URIRef):
+        if "currentShape" in text:
             text = with_constant(text, "currentShape", shape.node)
         try:
             # The members of a class in one graph are not those in the data.
