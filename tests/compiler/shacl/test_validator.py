@@ -20,6 +20,7 @@ HEAD = """
 ex:double a sh:SPARQLFunction ; sh:parameter [ sh:path ex:n ; sh:datatype xsd:integer ] ;
     sh:returnType xsd:integer ; sh:select "SELECT ($n * 2 AS ?r) WHERE {}" .
 """
+LATE = '"2024-01-02T00:00:00Z"^^xsd:dateTime'
 DATA = """
 ex:a a ex:Pump ; ex:low 2 ; ex:high 4 ; ex:ok true ; ex:next ex:b .
 ex:b a ex:Pump ; ex:low 3 ; ex:high 5 ; ex:next ex:c .
@@ -45,6 +46,66 @@ ex:S a sh:NodeShape ; sh:targetClass ex:Pump ; sh:sparql [ sh:prefixes <http://e
     sh:select "SELECT $this WHERE { $this ex:low ?l ; ex:high ?h FILTER(ex:double(?l) != ?h) }" ] .
 """
     assert violating(validated(tmp_path, shapes)) == ["b"]
+
+
+def test_rules_and_targets_may_call_functions_of_the_shapes_graph(tmp_path: Path) -> None:
+    """The first rule runs again, because its function reads what the second one adds for ex:a."""
+    shapes = """
+ex:fed a sh:SPARQLFunction ; sh:parameter [ sh:path ex:n ] ; sh:returnType xsd:boolean ;
+    sh:prefixes <http://example.org/> ; sh:ask "ASK { ?x ex:marked true ; ex:next $n }" .
+ex:R a sh:NodeShape ; sh:targetClass ex:Pump ; sh:rule [ a sh:SPARQLRule ; sh:order 1 ;
+    sh:prefixes <http://example.org/> ;
+    sh:construct "CONSTRUCT { $this ex:fed true } WHERE { $this ex:low ?l FILTER(ex:fed($this)) }"
+] , [ a sh:SPARQLRule ; sh:order 2 ; sh:prefixes <http://example.org/> ; sh:construct
+    "CONSTRUCT { $this ex:marked true } WHERE { $this ex:low ?l FILTER(ex:double(?l) = 4) }" ] .
+ex:S a sh:NodeShape ; sh:property [ sh:path ex:fed ; sh:maxCount 0 ] ;
+    sh:target [ a sh:SPARQLTarget ; sh:prefixes <http://example.org/> ;
+        sh:select "SELECT ?this WHERE { ?this ex:low ?l FILTER(ex:double(?l) > 3) }" ] .
+"""
+    assert violating(validated(tmp_path, shapes)) == ["b"]
+
+
+def test_the_current_shape_of_a_query_needs_a_name(tmp_path: Path) -> None:
+    query = "SELECT $this WHERE { FILTER(STRENDS(STR($currentShape), 'S')) }"
+    shapes = f"""ex:S a sh:NodeShape ; sh:targetNode ex:a ; sh:sparql [ sh:select "{query}" ] ."""
+    assert violating(validated(tmp_path, shapes)) == ["a"]
+    shapes = f"""ex:T sh:targetNode ex:a ; sh:node [ sh:sparql [ sh:select "{query}" ] ] ."""
+    (problem,) = validated(tmp_path, shapes).diagnostics
+    assert "$currentShape is a blank node, which a query cannot name" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("constraint", "value", "conforms"),
+    [
+        ('sh:minInclusive "2024-01-01Z"^^xsd:date', '"2024-01-01+02:00"^^xsd:date', False),
+        ('sh:minInclusive "2024-01-01Z"^^xsd:date', '"2024-01-01-02:00"^^xsd:date', True),
+        ('sh:minInclusive "2000-01-01Z"^^xsd:date', '"2024-01-01"^^xsd:date', True),
+        (f"sh:maxInclusive {LATE}", '"2024-01-01T24:00:00Z"^^xsd:dateTime', True),
+        (f"sh:minInclusive {LATE}", '"12024-01-01T00:00:00Z"^^xsd:dateTime', True),
+        ("sh:minInclusive 0.1e0", '"0.1"^^xsd:float', True),
+        ("sh:maxInclusive 0.1e0", '"0.1"^^xsd:float', False),
+        ("sh:maxInclusive 0.1", '"0.1"^^xsd:float', True),
+        ("sh:maxInclusive 2000", '"1_000"^^xsd:integer', False),
+        ("sh:maxInclusive true", "false", True),
+        ('sh:maxInclusive "b"', '"a"', True),
+        ('sh:maxInclusive "P2D"^^xsd:duration', '"P1D"^^xsd:duration', False),
+        ("sh:datatype xsd:double", '"-INF"^^xsd:double', True),
+        ("sh:datatype xsd:decimal", '"1e5"^^xsd:decimal', False),
+        ("sh:datatype xsd:integer", '"1_000"^^xsd:integer', False),
+        ("sh:datatype xsd:dateTime", '"2024-01-01"^^xsd:dateTime', False),
+        ("sh:datatype xsd:date", '"2023-02-29"^^xsd:date', False),
+    ],
+)
+def test_literals_of_a_graph_and_of_a_compilation_are_judged_alike(
+    tmp_path: Path, constraint: str, value: str, conforms: bool
+) -> None:
+    shape = f"ex:S sh:targetNode ex:a ; sh:property [ sh:path ex:x ; {constraint} ] ."
+    found = violating(validated(tmp_path, shape, f"ex:a ex:x {value} ."))
+    assert found == ([] if conforms else ["a"])
+    (tmp_path / "rules.fkg").write_text("signal x\nrule r require x > 0\n", encoding="utf-8")
+    files = [tmp_path / name for name in ("rules.fkg", "data.ttl", "shapes.ttl")]
+    codes = [item.code for item in compile_rules(files).diagnostics]
+    assert codes == ([] if conforms else ["FKG310"])
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from fedkg.limits import limit
 from fedkg_compiler.diagnostics.diagnostic_collector import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.frontends.shacl import linear_time_regex
+from fedkg_compiler.frontends.shacl.xsd_lexical_forms import is_well_formed
 from fedkg_compiler.graph import oxigraph as ox
 from fedkg_compiler.graph.ontologies import closest_name
 from fedkg_compiler.graph.rdf_reader import Document, read_file
@@ -282,12 +283,21 @@ class Terms(dict[object, Node]):
 class StoredTerms(Terms):
     """Terms as `behind_rdflib` gives them: rdflib normalises their literals, and texts have a
     datatype.
+
+    It would make a well-formed literal of an ill-formed one and an ill-formed one of INF, and drop
+    the zone of a date: these stay as they are.
     """
 
     @override
     def __missing__(self, term: object) -> Node:
         if isinstance(term, ox.Literal) and not term.language:
-            found: Node = Literal(term.value, datatype=URIRef(term.datatype.value))
+            kind = URIRef(term.datatype.value)
+            normalize = (
+                is_well_formed(term.value, kind) is not False
+                and kind != XSD.date
+                and term.value.lstrip("-") not in ("INF", "NaN")
+            )
+            found: Node = Literal(term.value, datatype=kind, normalize=normalize)
         else:
             found = to_rdflib(term)
         self[term] = found

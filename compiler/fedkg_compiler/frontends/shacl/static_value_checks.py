@@ -5,18 +5,26 @@ Source: SHACL (W3C 2017), section 4.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Set
+from ctypes import c_float
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 
 from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
-from rdflib.xsd_datetime import Duration
 
 from fedkg_compiler.frontends.shacl import linear_time_regex
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import Constraint
-from fedkg_compiler.frontends.shacl.xsd_lexical_forms import is_well_formed
+from fedkg_compiler.frontends.shacl.xsd_lexical_forms import (
+    DAYS,
+    FORMS,
+    INTEGERS,
+    YEARS,
+    is_well_formed,
+)
 
 _ORDER: dict[str, Callable[[int], bool]] = {
     "minInclusive": lambda sign: sign >= 0,
@@ -34,8 +42,15 @@ VALUE_TESTS = (
 )
 """Components that look at one value and nothing else."""
 
-LARGEST_OFFSET = timedelta(hours=14)
-"""The largest distance of a time zone from UTC."""
+LARGEST_OFFSET = 14 * 3600
+"""The largest distance of a time zone from UTC, in seconds."""
+
+_ORDERED: dict[Node, Node] = {
+    **dict.fromkeys((*INTEGERS, XSD.decimal, XSD.float, XSD.double), XSD.decimal),
+    **{kind: kind for kind in (XSD.string, XSD.boolean, XSD.dateTime, XSD.date, XSD.time)},
+    **{kind: kind for kind in (XSD.gYear, XSD.gYearMonth)},
+}
+"""The types of literals with an order, each with the type whose order it is."""
 
 Test = Callable[[Node], bool]
 """Whether a value conforms."""
@@ -51,46 +66,59 @@ def compare(one: Node, other: Node) -> int | None:
     """-1, 0 or 1, or None where SPARQL does not compare them."""
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return None
-    left, right = one.value, other.value
+    kind, other_kind = (literal.datatype or XSD.string for literal in (one, other))
+    order = _ORDERED.get(kind)
     if (
-        one.ill_typed
-        or other.ill_typed
-        or left is None
-        or _order_of(left) != _order_of(right)
-        or isinstance(left, timedelta | Duration)
+        order is None
+        or order != _ORDERED.get(other_kind)
         or one.language
         or other.language
+        or is_well_formed(str(one), kind) is False
+        or is_well_formed(str(other), other_kind) is False
     ):
         return None
-    try:
-        if isinstance(left, float) or isinstance(right, float):
-            # decimals and integers are promoted: XPath 2.0, B.1
-            left, right = float(left), float(right)
-        return 0 if left == right else 1 if left > right else -1 if left < right else None
-    except TypeError:  # of times, only one has a zone
-        return _compare_with_unzoned(left, right)
-    except (InvalidOperation, OverflowError):  # decimals and NaN, integers beyond all floats
-        return None
+    if order == XSD.decimal:
+        left, right = (_promoted(literal, {kind, other_kind}) for literal in (one, other))
+        return None if math.isnan(left) or math.isnan(right) else (left > right) - (left < right)
+    if order in FORMS and order != XSD.boolean:
+        (start, zone), (end, other_zone) = (_instant(literal, order) for literal in (one, other))
+        if (zone is None) != (other_zone is None) and abs(start - end) <= LARGEST_OFFSET:
+            return None
+        return (start > end) - (start < end)
+    texts = [str(literal) for literal in (one, other)]
+    if order == XSD.boolean:
+        texts = ["1" if text in ("true", "1") else "0" for text in texts]
+    return (texts[0] > texts[1]) - (texts[0] < texts[1])
 
 
-def _compare_with_unzoned(one: object, other: object) -> int | None:
-    """-1 or 1 if a time is before or after a time without a zone, whatever its zone; else None.
+def _promoted(literal: Literal, kinds: Set[Node]) -> Decimal | float:
+    """A number as the widest type of a comparison has it (XPath 2.0, B.1)."""
+    if kinds.isdisjoint((XSD.double, XSD.float)):
+        return Decimal(str(literal))
+    value = float(str(literal))
+    is_short = literal.datatype == XSD.float or XSD.double not in kinds
+    return c_float(value).value if is_short else value
 
-    Source: XML Schema 1.1, part 2, section E.3.2.
+
+def _instant(literal: Literal, kind: Node) -> tuple[Fraction, str | None]:
+    """The seconds of a time from a fixed one on, in UTC if it has a zone, and its zone.
+
+    Source: XML Schema 1.1, part 2, section E.3.
     """
-    if not isinstance(one, datetime) or not isinstance(other, datetime):
-        return None
-    if one.tzinfo is None:
-        sign = _compare_with_unzoned(other, one)
-        return None if sign is None else -sign
-    apart = one.replace(tzinfo=None) - other - (one.utcoffset() or timedelta())
-    return None if abs(apart) <= LARGEST_OFFSET else 1 if apart > timedelta() else -1
-
-
-def _order_of(value: object) -> type:
-    """The type that stands for all values with which a value can be compared."""
-    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    return float if is_number else type(value)
+    found = FORMS[kind].fullmatch(str(literal))
+    assert found is not None, "the caller has checked it"
+    parts = found.groupdict()
+    year, month, day = (int(parts.get(name) or 1) for name in ("year", "month", "day"))
+    cycles, year = divmod(year, YEARS)
+    seconds = Fraction((cycles * DAYS + date(2000 + year, month, day).toordinal()) * 86_400)
+    hours, minutes, rest = (parts.get("time") or "0:0:0").split(":")
+    hour = int(hours) % 24 if kind == XSD.time else int(hours)  # its 24:00:00 is 00:00:00
+    seconds += hour * 3600 + int(minutes) * 60 + Fraction(rest)
+    zone = parts["zone"]
+    if zone not in (None, "Z"):
+        offset = int(zone[1:3]) * 3600 + int(zone[4:]) * 60
+        seconds -= offset if zone[0] == "+" else -offset
+    return seconds, zone
 
 
 def value_test(constraint: Constraint) -> Test | None:

@@ -12,9 +12,12 @@ from calendar import monthrange
 from rdflib import XSD
 from rdflib.term import Node
 
-_ZONE = r"(?:Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00))?"
-_DATE = r"-?(?P<year>[1-9]\d{3,}|0\d{3})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])"
-_TIME = r"(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?|24:00:00(?:\.0+)?)"
+_ZONE = r"(?P<zone>Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00))?"
+# XML Schema lets programs limit the digits of years and seconds.
+_YEAR = r"(?P<year>-?(?:[1-9]\d{3,17}|0\d{3}))"
+_MONTH = rf"{_YEAR}-(?P<month>0[1-9]|1[0-2])"
+_DATE = rf"{_MONTH}-(?P<day>0[1-9]|[12]\d|3[01])"
+_TIME = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,99})?|24:00:00(?:\.0+)?)"
 _DECIMAL = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
 _FLOAT = rf"{_DECIMAL}(?:[eE][+-]?\d+)?|[+-]?INF|NaN"
 _FORMS = {
@@ -25,6 +28,8 @@ _FORMS = {
     XSD.dateTime: f"{_DATE}T{_TIME}{_ZONE}",
     XSD.date: f"{_DATE}{_ZONE}",
     XSD.time: f"{_TIME}{_ZONE}",
+    XSD.gYear: f"{_YEAR}{_ZONE}",
+    XSD.gYearMonth: f"{_MONTH}{_ZONE}",
 }
 FORMS: dict[Node, re.Pattern[str]] = {
     kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()
@@ -53,6 +58,9 @@ INTEGERS: dict[Node, tuple[int | None, int | None]] = {
 }
 """The least and largest number of each type of integers; None without one."""
 
+YEARS, DAYS = 400, 146_097
+"""The years after which the calendar repeats, and their days."""
+
 LONGEST = 4000
 """Digits up to which an integer is converted, as in Python's own limit; longer ones are beyond all
 bounds.
@@ -75,6 +83,5 @@ def is_well_formed(text: str, kind: Node) -> bool | None:
     found = form.fullmatch(text)
     if found is None or kind not in (XSD.dateTime, XSD.date):
         return found is not None
-    # the calendar repeats every 400 years
-    year = 2000 + int(found["year"][-4:]) % 400
+    year = 2000 + int(found["year"]) % YEARS
     return int(found["day"]) <= monthrange(year, int(found["month"]))[1]
