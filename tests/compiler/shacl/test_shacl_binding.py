@@ -293,6 +293,21 @@ def test_values_in_the_graph_equal_those_of_shapes(
     assert any("P2" in message for message in found) is not conforms
 
 
+@pytest.mark.parametrize(("size", "violated"), [("-INF", 0), ("infinite", 1)])
+def test_a_number_that_is_not_finite_has_its_datatype_beside_a_column(
+    folder: Path, size: str, violated: int
+) -> None:
+    double = "<http://www.w3.org/2001/XMLSchema#double>"
+    either = (
+        "sh:or ( [ sh:path plant:pressure ; sh:maxInclusive 0 ]"
+        f" [ sh:path plant:size ; sh:datatype {double} ] )"
+    )
+    shapes = f"plant:S a sh:NodeShape ; sh:targetNode plant:P1 ; {either} ."
+    pack = pack_of(compiled(folder, shapes, f'{PLANT}plant:P1 plant:size "{size}"^^{double} .'))
+    found = verdicts(pack, pump=["P1"], p=["1"], level=["1"], state=[""])
+    assert sum(found.values()) == violated
+
+
 def test_placeholders_of_messages_are_filled(folder: Path) -> None:
     """With what was found, with the query's variables, or in general as the title of a rule."""
     message = "sh:message '{?value} of {$this} > {$maxInclusive}, {?v}'"

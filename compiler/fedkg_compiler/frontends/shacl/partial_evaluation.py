@@ -79,6 +79,14 @@ _LITERALS = ("", BLANK, RESOURCE, TEXTS)
 """Values of `Observed.datatype` that do not name a datatype."""
 
 
+_NOT_FINITE: dict[Node, Node] = {
+    Literal(text, datatype=kind): Literal(text, datatype=kind, normalize=False)
+    for text in ("INF", "-INF", "NaN")
+    for kind in (XSD.double, XSD.float)
+}
+"""Numbers as the graph behind rdflib has them, in small letters, and as XML Schema writes them."""
+
+
 def _test(constraint: Constraint) -> Callable[[Node], bool]:
     """The test of a component that looks at one value. Raises Refused for others."""
     test = value_test(constraint)
@@ -102,7 +110,7 @@ class Judge:
                 f"sh:{constraint.name} depends on what a table row is, which no table states"
             )
         if not isinstance(value, Observed):
-            return _test(constraint)(value)
+            return _test(constraint)(_NOT_FINITE.get(value, value))
         name, argument = (
             constraint.name,
             constraint.values[0] if constraint.values else constraint.node,
