@@ -14,6 +14,7 @@ from rdflib.compare import isomorphic
 from fedkg_compiler import compile_rules
 from fedkg_compiler.frontends.shacl import prebound_query_execution
 from fedkg_compiler.frontends.shacl.prebound_query_execution import (
+    Functions,
     construct,
     predicate_variables,
     with_closures_last,
@@ -247,9 +248,9 @@ def test_focus_nodes_are_not_tried_without_the_other_patterns(
     found: list[str] = []
     query = prebound_query_execution._constructed
 
-    def noted(store: ox.Store, text: str) -> list[ox.Quad]:
+    def noted(store: ox.Store, text: str, functions: Functions | None) -> list[ox.Quad]:
         found.append(text)
-        return query(store, text)
+        return query(store, text, functions)
 
     monkeypatch.setattr(prebound_query_execution, "_constructed", noted)
     text = f"PREFIX ex: <{EX}> CONSTRUCT {{ $this ex:d ?o }} WHERE {{ $this ?x ?o . {pattern} }}"
