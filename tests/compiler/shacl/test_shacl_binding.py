@@ -293,6 +293,21 @@ def test_values_in_the_graph_equal_those_of_shapes(
     assert any("P2" in message for message in found) is not conforms
 
 
+@pytest.mark.parametrize("names", ["ABCD", "DCBA"])
+def test_shapes_in_a_circle_read_the_table_if_one_of_them_does(folder: Path, names: str) -> None:
+    """Whichever of them is bound first; the shape D leads to none of the others."""
+    shapes = """
+plant:A sh:node plant:B, plant:D ; sh:property [ sh:path plant:pressure ; sh:maxInclusive 5 ] .
+plant:B sh:node plant:C . plant:C sh:node plant:A . plant:D sh:nodeKind sh:IRI .
+"""
+    targets = (
+        f"plant:S{name} sh:targetClass plant:Pump ; sh:node plant:{name} ." for name in names
+    )
+    found = placements_by_part(pack_of(compiled(folder, shapes + " ".join(targets))))
+    places = {name: found[f"S{name}.node"].where for name in "ABCD"}
+    assert places == {**dict.fromkeys("ABC", "refused"), "D": "graph"}
+
+
 @pytest.mark.parametrize(("size", "violated"), [("-INF", 0), ("infinite", 1)])
 def test_a_number_that_is_not_finite_has_its_datatype_beside_a_column(
     folder: Path, size: str, violated: int

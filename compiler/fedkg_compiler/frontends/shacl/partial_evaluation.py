@@ -49,6 +49,7 @@ from fedkg_compiler.frontends.shacl.shape_conditions import (
 )
 from fedkg_compiler.frontends.shacl.shapes_graph_reader import (
     PAIRS,
+    SHAPE_VALUED,
     Alternative,
     Constraint,
     Data,
@@ -469,8 +470,7 @@ class Partial:
     def __init__(self, shapes: ShapesFile, data: Data, observer: Observer) -> None:
         self.shapes, self.data, self.observer = shapes, data, observer
         self.judge = Judge(data, observer)
-        self._touching: dict[tuple[Node, int], bool] = {}
-        self._looking: set[Node] = set()
+        self._touching: dict[Node, bool] = {}
 
     @cached_property
     def _derived(self) -> frozenset[tuple[Node, Node, Node]]:
@@ -506,33 +506,42 @@ class Partial:
             return self._expression_touches(constraint.node)
         if constraint.is_query:
             return not constraint.deactivated and self.queries.reads_table(shape, constraint)
-        if constraint.name in (
-            "and",
-            "or",
-            "xone",
-            "not",
-            "node",
-            "property",
-            "qualifiedMinCount",
-            "qualifiedMaxCount",
-        ):
-            return any(self.shape_touches(node) for node in constraint.values)
-        return False
+        return constraint.name in SHAPE_VALUED and any(map(self.shape_touches, constraint.values))
 
     def shape_touches(self, node: Node) -> bool:
-        """Whether any part of a shape reads the table."""
-        shape = self.shapes.shapes.get(node)
-        if shape is None or shape.deactivated or node in self._looking:
-            return False
-        key = node, 0
-        if key not in self._touching:
-            self._looking.add(node)
-            found = shape.path is not None and self._path_touches(shape.path)
-            self._touching[key] = found or any(
-                self.touches(shape, constraint) for constraint in shape.constraints
+        """Whether a shape, or one that it leads to, reads the table."""
+        above: dict[Node, Node | None] = {node: None}
+        waiting = [node] if node not in self._touching else []
+        while waiting:
+            at: Node | None = waiting.pop()
+            assert at is not None
+            shape = self.shapes.shapes.get(at)
+            if shape is None or shape.deactivated:
+                continue
+            if self._touching.get(at) or self._touches_itself(shape):
+                while at is not None:
+                    self._touching[at], at = True, above[at]
+                return True
+            inner = (
+                value
+                for constraint in shape.constraints
+                if constraint.name in SHAPE_VALUED
+                for value in constraint.values
+                if value not in above and self._touching.get(value, True)
             )
-            self._looking.discard(node)
-        return self._touching[key]
+            for value in inner:
+                above[value] = at
+                waiting.append(value)
+        for shape_node in above:  # all that these lead to is among them, or does not read it
+            self._touching.setdefault(shape_node, False)
+        return self._touching[node]
+
+    def _touches_itself(self, shape: Shape) -> bool:
+        return (shape.path is not None and self._path_touches(shape.path)) or any(
+            self.touches(shape, constraint)
+            for constraint in shape.constraints
+            if constraint.name not in SHAPE_VALUED
+        )
 
     def _expression_touches(self, node: Node) -> bool:
         """Whether a node expression (SHACL-AF, section 5) names an observed property."""
