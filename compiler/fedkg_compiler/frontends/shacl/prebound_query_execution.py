@@ -68,9 +68,8 @@ def construct(
         return found
     query = with_focus_nodes(_with_new_triples(text))
     if _lacks_required_triples(store, text):
-        ox.Store().query(
-            query, custom_functions=functions
-        )  # a syntax error is reported even if the query finds nothing
+        # A syntax error is reported even if the query finds nothing.
+        ox.Store().query(query, custom_functions=functions)
         return found
     for group in _groups(words, nodes):
         with _marked(store, group):

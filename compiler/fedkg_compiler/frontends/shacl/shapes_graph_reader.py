@@ -292,12 +292,13 @@ class StoredTerms(Terms):
     def __missing__(self, term: object) -> Node:
         if isinstance(term, ox.Literal) and not term.language:
             kind = URIRef(term.datatype.value)
-            normalize = (
-                is_well_formed(term.value, kind) is not False
-                and kind != XSD.date
-                and term.value.lstrip("-") not in ("INF", "NaN")
-            )
-            found: Node = Literal(term.value, datatype=kind, normalize=normalize)
+            found: Node = Literal(term.value, datatype=kind)
+            if str(found) != term.value and (
+                kind == XSD.date
+                or term.value.lstrip("-") in ("INF", "NaN")
+                or is_well_formed(term.value, kind) is False
+            ):
+                found = Literal(term.value, datatype=kind, normalize=False)
         else:
             found = to_rdflib(term)
         self[term] = found
