@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -585,3 +586,22 @@ def test_a_folder_that_is_not_of_a_server_is_named(tmp_path, capsys, words):
     assert done.code != 0
     assert "job.yaml" not in done.err
     assert f"{tmp_path / 'empty'}" in done.err
+
+
+def test_after_each_failure_twice_as_many_rounds_pass_before_the_next_try(tmp_path, monkeypatch):
+    change = SimpleNamespace(pack="1a", proposed="now", confirmed={}, adopted=False)
+    monkeypatch.setattr(Confirmations, "collect", lambda self: change)
+    monkeypatch.setattr(Confirmations, "_all_answer", lambda self, change: True)
+    notes, tries = [], []
+    changes = Confirmations(
+        folder=tmp_path, transport=None, names=(), needed=0, on_note=notes.append
+    )
+
+    for number in range(1, 20):
+        if changes.is_due():
+            tries.append(number)
+            changes.postpone(change, FederationError("site linz: the disk is full"))
+
+    assert tries == [1, 2, 4, 8, 16]
+    [note] = notes
+    assert note.startswith("the new rules wait: site linz: the disk is full")
