@@ -224,11 +224,7 @@ def _answer(connection: Connection, handle: Callable[[bytes], bytes]) -> None:
         found = _ANSWER + handle(request)
     except TableError:
         found = _ERROR + UNREADABLE_TABLE.encode()
-    except (
-        FederationError,
-        MissingExtra,
-        PackError,
-    ) as error:  # about messages, consent or versions
+    except (FederationError, MissingExtra, PackError) as error:  # of messages, consent, versions
         found = _ERROR + str(error).encode(errors="replace")
     except FedkgError:
         found = _ERROR + UNSUITABLE_DATA.encode()
