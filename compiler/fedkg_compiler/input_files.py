@@ -310,8 +310,9 @@ _XML_SOURCES: dict[tuple[str, str], SourceSyntax] = {
     ("http://www.w3.org/2001/XMLSchema", "schema"): "xml-schema",
     ("http://opcfoundation.org/UA/2011/03/UANodeSet.xsd", "UANodeSet"): "opcua-nodeset",
 }
+# Python 3.11.2, among others, matches a look-ahead in a possessive repetition wrongly.
 _HTML = re.compile(
-    r"\s*+(<!--(?:(?!-->).)*+-->\s*+)*+<(!doctype\s+html|html|head|body)\b",
+    r"\s*+(?:<!--(?:(?!-->).)*-->\s*+)*+<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _TURTLE_START = re.compile(

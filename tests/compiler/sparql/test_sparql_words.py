@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,3 +49,8 @@ def test_quickly_and_slowly_is_the_same(
     assert (query.form.shape, query.constants) == (alone.form.shape, alone.constants)
     assert [word.kind for word in words] == list(query.form.kinds)
     assert [words[i].text for i in query.form.holes] == list(query.constants)
+
+
+@pytest.mark.parametrize("text", ['"""a"b""c"""', "'''a'b''c'''", '"""a\n\\"""b"""', '""', "'a'"])
+def test_a_string_is_one_token(text: str) -> None:
+    assert [one.text for one in tokens(f"{text} .")] == [text, "."]

@@ -38,12 +38,13 @@ def _token_pattern() -> re.Pattern[str]:
     """The pattern of a token; compiled on first use, because compiling is slow.
 
     An unterminated string is one token up to the end of the line or the pattern, so that no place
-    is searched twice.
+    is searched twice. No possessive repetition contains a look-ahead: Python 3.11.2, among others,
+    matches these wrongly.
     """
     return re.compile(
         r"(?P<skip>\s+|\#[^\n]*)"
-        r"""|(?P<string>\"\"\"(?:[^"\\]++|\\.|"(?!""))*+(?:\"\"\"|\Z)"""
-        r"""|\'\'\'(?:[^'\\]++|\\.|'(?!''))*+(?:\'\'\'|\Z)"""
+        r"""|(?P<string>\"\"\"(?:[^"\\]++|\\.|"(?!""))*(?:\"\"\"|\Z)"""
+        r"""|\'\'\'(?:[^'\\]++|\\.|'(?!''))*(?:\'\'\'|\Z)"""
         r"""|"(?:[^"\\\n]++|\\.)*+(?:"|(?=\n)|\Z)|'(?:[^'\\\n]++|\\.)*+(?:'|(?=\n)|\Z))"""
         r"|(?P<iri><(?![?$])[^<>\"{}|^`\\\x00-\x20]*>)"
         r"|(?P<variable>[?$][A-Za-z_0-9\u00C0-\uD7FF]+)"
